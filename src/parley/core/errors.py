@@ -1,0 +1,333 @@
+"""Every failure of the product, as one tree of exceptions.
+
+Retry logic, HTTP answers and exit codes look at the class attributes and at nothing else::
+
+    ParleyError                      code, status, exit_code, transient, hint, details
+    ├── Refused                      the caller must change something (4xx)
+    │   ├── InvalidInput             ├── PayloadTooLarge       ├── UnsupportedMediaType
+    │   ├── NotFound                 ├── MethodNotAllowed      ├── MessageDeleted
+    │   ├── CrossChannelMove         ├── VersionConflict       ├── IdempotencyKeyReused
+    │   ├── MissingAuth              ├── InvalidAuth           ├── HostForbidden
+    │   ├── OriginForbidden          └── CursorExpired
+    ├── Unavailable                  the same call may work later (429, 503)
+    │   ├── RateLimited              ├── ServiceUnavailable    ├── ShuttingDown
+    │   └── DatabaseCorrupt          (not transient: a person must act)
+    ├── InternalError                a fault of ours (500)
+    └── LocalError                   never crosses the wire: start-up and client side
+        ├── HubNotRunning            ├── ConnectionFailed      ├── WriterLockHeld
+        ├── WorkspaceNotFound        ├── WorkspaceUnsafe       ├── SchemaTooNew
+        ├── MigrationFailed          ├── ConfigInvalid         ├── BindRefused
+        └── StartupFailed            └── HubRunning
+
+A class with a ``code`` of its own is registered in ``ERRORS``; docs, OpenAPI and tests are made from that table.
+"""
+
+from typing import ClassVar, Final
+
+from parley.core.exits import Exit
+
+ERRORS: Final[dict[str, "type[ParleyError]"]] = {}
+
+
+class ParleyError(Exception):
+    """Base of the tree. ``str(error)`` is the sentence a person reads; ``details`` is for programs."""
+
+    code: ClassVar[str] = ""
+    status: ClassVar[int] = 500
+    exit_code: ClassVar[Exit] = Exit.ERROR
+    transient: ClassVar[bool] = False
+    on_wire: ClassVar[bool] = True
+    hint: ClassVar[str] = ""
+    """What to do next, in words for a person."""
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        if "code" in cls.__dict__:
+            known = ERRORS.setdefault(cls.code, cls)
+            if known is not cls and not issubclass(cls, known):
+                raise TypeError(f"error code {cls.code} is taken by {known.__name__}")
+
+    def __init__(self, message: str, **details: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+
+class Refused(ParleyError):
+    """The caller must change something before trying again."""
+
+    status = 400
+
+
+class InvalidInput(Refused):
+    """A field, parameter or body is not valid."""
+
+    code = "INVALID_INPUT"
+    hint = "Correct the named field and send the request again."
+
+
+class UnsupportedMediaType(InvalidInput):
+    """The body is not declared as JSON. It shares the code of invalid input, as existing clients expect."""
+
+    status = 415
+    hint = "Send the header Content-Type: application/json."
+
+
+class PayloadTooLarge(Refused):
+    """The body, the content or the metadata is larger than its limit."""
+
+    code = "PAYLOAD_TOO_LARGE"
+    status = 413
+    hint = "Send less, or raise the limit in parley.toml."
+
+
+class NotFound(Refused):
+    """No such channel, topic, message or path."""
+
+    code = "NOT_FOUND"
+    status = 404
+    hint = "Check the id with `parley channel list` or `parley topic list`."
+
+
+class MethodNotAllowed(Refused):
+    """The path exists, but not with this method."""
+
+    code = "METHOD_NOT_ALLOWED"
+    status = 405
+    hint = "Use one of the methods in the Allow header."
+
+
+class MessageDeleted(Refused):
+    """A deleted message cannot be edited."""
+
+    code = "MESSAGE_DELETED"
+    hint = "Post a new message instead."
+
+
+class CrossChannelMove(Refused):
+    """A message can move only between topics of its own channel."""
+
+    code = "CROSS_CHANNEL_MOVE"
+    hint = "Choose a topic of the same channel."
+
+
+class VersionConflict(Refused):
+    """The message changed since the caller read it."""
+
+    code = "VERSION_CONFLICT"
+    status = 409
+    exit_code = Exit.CONFLICT
+    hint = "Read the message again, then repeat the change with its current version."
+
+    def __init__(self, message_id: str, *, expected: int, current: int) -> None:
+        super().__init__(
+            f"Version conflict for message {message_id}: expected {expected}, current {current}",
+            expected=expected,
+            current=current,
+            current_version=current,
+            message_id=message_id,
+        )
+
+
+class IdempotencyKeyReused(Refused):
+    """The idempotency key belongs to a different request."""
+
+    code = "IDEMPOTENCY_KEY_REUSED"
+    status = 409
+    hint = "Use a new key for a new request; a retry must repeat the first request unchanged."
+
+
+class MissingAuth(Refused):
+    """The request carries no usable credentials."""
+
+    code = "MISSING_AUTH"
+    status = 401
+    exit_code = Exit.UNAUTHORISED
+    hint = "Send Authorization: Bearer with the token from the workspace's token file."
+
+
+class InvalidAuth(Refused):
+    """The token is wrong or no longer valid."""
+
+    code = "INVALID_AUTH"
+    status = 401
+    exit_code = Exit.UNAUTHORISED
+    hint = "Read the token file again; it may have been rotated."
+
+
+class HostForbidden(Refused):
+    """The Host header names something other than this machine's loopback."""
+
+    code = "HOST_FORBIDDEN"
+    status = 403
+    hint = "Call the hub by 127.0.0.1, [::1] or localhost."
+
+
+class OriginForbidden(Refused):
+    """The request was made by a page of another origin."""
+
+    code = "ORIGIN_FORBIDDEN"
+    status = 403
+    hint = "Open the hub's own page with `parley ui`."
+
+
+class CursorExpired(Refused):
+    """The events after this cursor were moved to an archive."""
+
+    code = "CURSOR_EXPIRED"
+    status = 410
+    hint = "Read the older events from the named archive, then resume from oldest_cursor."
+
+
+class Unavailable(ParleyError):
+    """The same call may work later."""
+
+    status = 503
+    transient = True
+    retry_after_seconds: float = 1.0
+
+
+class RateLimited(Unavailable):
+    """Too many requests in the current second."""
+
+    code = "RATE_LIMITED"
+    status = 429
+    hint = "Wait for the time in Retry-After, or raise rate_limits in parley.toml."
+
+    def __init__(self, *, limit: int, retry_after: float) -> None:
+        super().__init__("Rate limit exceeded", limit=limit, window="1s", retry_after=retry_after)
+        self.retry_after_seconds = retry_after
+
+
+class ServiceUnavailable(Unavailable):
+    """The database cannot take the write now: busy, full, or the queue is at its limit."""
+
+    code = "SERVICE_UNAVAILABLE"
+    hint = "Nothing was written. Try again after Retry-After; `parley doctor` tells the reason."
+
+    def __init__(self, message: str, *, reason: str, retry_after: float = 1.0, **details: object) -> None:
+        super().__init__(message, reason=reason, **details)
+        self.retry_after_seconds = retry_after
+
+
+class ShuttingDown(Unavailable):
+    """The hub is stopping and takes no new work."""
+
+    code = "SHUTTING_DOWN"
+    retry_after_seconds = 10.0
+    hint = "Connect again when the hub is back."
+
+    def __init__(self, message: str = "The hub is shutting down") -> None:
+        super().__init__(message)
+
+
+class DatabaseCorrupt(Unavailable):
+    """The database is damaged; the hub has stopped serving it."""
+
+    code = "DATABASE_CORRUPT"
+    transient = False
+    exit_code = Exit.CORRUPT
+    hint = "Run `parley doctor --repair`; if it cannot repair, restore a backup."
+
+
+class InternalError(ParleyError):
+    """A fault of ours. The request id finds it in the hub's log."""
+
+    code = "INTERNAL_ERROR"
+    hint = "Report it with the request id."
+
+    def __init__(self, message: str = "Internal error", **details: object) -> None:
+        super().__init__(message, **details)
+
+
+class LocalError(ParleyError):
+    """Start-up and client-side failures; these never cross the wire."""
+
+    on_wire = False
+
+
+class HubNotRunning(LocalError):
+    """No hub serves this workspace."""
+
+    code = "HUB_NOT_RUNNING"
+    exit_code = Exit.UNREACHABLE
+    transient = True
+    hint = "Start one with `parley up`."
+
+
+class ConnectionFailed(LocalError):
+    """The hub did not answer."""
+
+    code = "CONNECTION_FAILED"
+    exit_code = Exit.UNREACHABLE
+    transient = True
+    hint = "Check it with `parley status`."
+
+
+class WriterLockHeld(LocalError):
+    """Another process serves this workspace already."""
+
+    code = "WRITER_LOCK_HELD"
+    exit_code = Exit.ALREADY_RUNNING
+    hint = "Use the running hub, or stop it with `parley down`."
+
+
+class HubRunning(LocalError):
+    """The work needs the workspace for itself, and a hub is running."""
+
+    code = "HUB_RUNNING"
+    hint = "Stop the hub with `parley down`, then run the command again."
+
+
+class WorkspaceNotFound(LocalError):
+    """No workspace was found here or above."""
+
+    code = "WORKSPACE_NOT_FOUND"
+    hint = "Make one with `parley init`."
+
+
+class WorkspaceUnsafe(LocalError):
+    """The state folder belongs to someone else, is a link out of the workspace, or cannot be written."""
+
+    code = "WORKSPACE_UNSAFE"
+    exit_code = Exit.WORKSPACE_UNSAFE
+    hint = "Check the owner and the mode of the state folder."
+
+
+class SchemaTooNew(LocalError):
+    """The database was written by a newer Parley."""
+
+    code = "SCHEMA_TOO_NEW"
+    exit_code = Exit.SCHEMA_TOO_NEW
+    hint = "Upgrade with `pip install -U parley-mesh`, or restore a backup made before the upgrade."
+
+
+class MigrationFailed(LocalError):
+    """A schema change failed; the database is as it was before."""
+
+    code = "MIGRATION_FAILED"
+    exit_code = Exit.MIGRATION_FAILED
+    hint = "The named backup holds the database from before the attempt."
+
+
+class ConfigInvalid(LocalError):
+    """parley.toml has an unknown key or a bad value."""
+
+    code = "CONFIG_INVALID"
+    exit_code = Exit.CONFIG_INVALID
+    hint = "Correct the named key; docs/operations.md lists all settings."
+
+
+class BindRefused(LocalError):
+    """The address is not a loopback address."""
+
+    code = "BIND_REFUSED"
+    exit_code = Exit.BIND_REFUSED
+    hint = "Bind 127.0.0.1 or ::1, or pass --unsafe-network if you accept the risk."
+
+
+class StartupFailed(LocalError):
+    """The hub could not start for another reason."""
+
+    code = "STARTUP_FAILED"
+    hint = "Read the reason; `parley doctor` checks the workspace."

@@ -1,0 +1,94 @@
+"""The event catalogue: every name the log may hold, what it is about, and which scopes it must carry.
+
+Scopes decide who receives an event. ``append`` in the hub checks each event against this table before it is written.
+"""
+
+from typing import Final, NamedTuple
+
+
+class EventSpec(NamedTuple):
+    """One kind of event. ``scopes`` names the scope columns that must be filled; the others must be empty."""
+
+    name: str
+    entity: str
+    scopes: frozenset[str]
+    fields: tuple[str, ...]
+    meaning: str
+
+
+_CHANNEL = frozenset({"channel_id"})
+_TOPIC = frozenset({"channel_id", "topic_id"})
+_MOVE = frozenset({"channel_id", "topic_id", "topic_id2"})
+_SYSTEM: frozenset[str] = frozenset()
+
+EVENTS: Final[dict[str, EventSpec]] = {
+    spec.name: spec
+    for spec in (
+        EventSpec("channel.created", "channel", _CHANNEL, ("channel",), "a channel was created"),
+        EventSpec("topic.created", "topic", _TOPIC, ("topic",), "a topic was created"),
+        EventSpec(
+            "topic.renamed", "topic", _TOPIC, ("topic_id", "old_title", "new_title"), "a topic got another title"
+        ),
+        EventSpec("message.created", "message", _TOPIC, ("message",), "a message was posted"),
+        EventSpec(
+            "message.edited",
+            "message",
+            _TOPIC,
+            ("message_id", "old_content", "new_content", "version"),
+            "a message's content was replaced",
+        ),
+        EventSpec(
+            "message.deleted",
+            "message",
+            _TOPIC,
+            ("message_id", "deleted_by", "version"),
+            "a message was replaced by a tombstone",
+        ),
+        EventSpec(
+            "message.moved_topic",
+            "message",
+            _MOVE,
+            ("message_id", "old_topic_id", "new_topic_id", "channel_id", "mode", "version"),
+            "a message moved from one topic to another of its channel; one event per message",
+        ),
+        EventSpec(
+            "message.enriched",
+            "message",
+            _TOPIC,
+            ("message_id", "plugin_name", "enrichments", "enrichment_ids"),
+            "a plugin's findings about a message replaced its earlier ones",
+        ),
+        EventSpec(
+            "topic.attachment_added", "attachment", _TOPIC, ("attachment",), "an attachment was added to a topic"
+        ),
+        EventSpec(
+            "schema.migrated", "workspace", _SYSTEM, ("from_version", "to_version"), "the database schema was upgraded"
+        ),
+        EventSpec(
+            "workspace.adopted", "workspace", _SYSTEM, ("source", "messages"), "an Agentlip workspace was taken over"
+        ),
+        EventSpec(
+            "workspace.archived",
+            "workspace",
+            _SYSTEM,
+            ("archive", "sha256", "up_to_event_id", "events", "messages"),
+            "events and untouched messages up to an event were moved to an archive file",
+        ),
+        EventSpec("plugin.failed", "plugin", _SYSTEM, ("plugin_name", "reason"), "a plugin was disabled"),
+    )
+}
+
+
+def scope_problem(name: str, *, channel_id: str | None, topic_id: str | None, topic_id2: str | None) -> str | None:
+    """What is wrong with an event's scopes, or None. An unknown name is wrong too."""
+    spec = EVENTS.get(name)
+    if spec is None:
+        return f"{name} is not in the event catalogue"
+    given = {
+        scope
+        for scope, value in (("channel_id", channel_id), ("topic_id", topic_id), ("topic_id2", topic_id2))
+        if value is not None
+    }
+    if given != spec.scopes:
+        return f"{name} must carry the scopes {sorted(spec.scopes)}, not {sorted(given)}"
+    return None

@@ -1,0 +1,46 @@
+"""The request fingerprint: two requests with one idempotency key are the same request iff their fingerprints are equal.
+
+``sha256(version ␀ kind ␀ ref ␀ reply_to ␀ priority ␀ meta ␀ body_hash)``: all UTF-8, ``meta`` as canonical JSON (the empty
+object is the empty text), ``body_hash`` the 64 lower-case hexadecimal characters of the body's SHA-256. Since the parts
+are separated by NUL, none may contain one; control characters are refused before hashing.
+"""
+
+import hashlib
+from collections.abc import Mapping
+
+from parley.core.canonical import canonical_json
+from parley.core.errors import InvalidInput
+
+PREFIX_BYTES = 8
+"""How much of a fingerprint a refusal shows: enough to compare, too little to search for the content."""
+
+
+def request_fingerprint(
+    *,
+    kind: str,
+    ref: str,
+    body: bytes,
+    reply_to: str = "",
+    priority: str = "",
+    meta: Mapping[str, object] | None = None,
+    version: str = "1",
+) -> bytes:
+    """The 32-byte fingerprint. Raises ``InvalidInput`` when a part holds a control character."""
+    for name, part in (
+        ("version", version),
+        ("kind", kind),
+        ("ref", ref),
+        ("reply_to", reply_to),
+        ("priority", priority),
+    ):
+        if any(character < " " or character == "\x7f" for character in part):
+            raise InvalidInput(f"{name} must not contain control characters", field=name)
+    meta_text = canonical_json(dict(meta)) if meta else b""
+    body_hash = hashlib.sha256(body).hexdigest().encode("ascii")
+    parts = (version.encode(), kind.encode(), ref.encode(), reply_to.encode(), priority.encode(), meta_text, body_hash)
+    return hashlib.sha256(b"\0".join(parts)).digest()
+
+
+def fingerprint_prefix(fingerprint: bytes) -> str:
+    """The first 8 bytes in hexadecimal, as error details show them."""
+    return fingerprint[:PREFIX_BYTES].hex()

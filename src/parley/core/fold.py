@@ -1,0 +1,234 @@
+"""The fold: a pure function that rebuilds the hub's state from its log.
+
+If the log is complete, folding it gives exactly the rows of the hub's tables, column by column. Property tests, crash
+campaigns and the pipeline's audit rest on that.
+
+``topics.updated_at`` is the time of the last event that changed what the topic holds: its creation and renaming, messages
+posted to it, and messages moved out of it or into it. Every other time column is the ``ts`` of the event that set it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from parley.core.canonical import canonical_json
+from parley.core.limits import TOMBSTONE
+
+Row = dict[str, Any]
+
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "channels": ("id", "name", "description", "created_at"),
+    "topics": ("id", "channel_id", "title", "created_at", "updated_at"),
+    "messages": (
+        "id",
+        "topic_id",
+        "channel_id",
+        "sender",
+        "content_raw",
+        "version",
+        "created_at",
+        "edited_at",
+        "deleted_at",
+        "deleted_by",
+        "reply_to",
+    ),
+    "topic_attachments": (
+        "id",
+        "topic_id",
+        "kind",
+        "key",
+        "value_json",
+        "dedupe_key",
+        "source_message_id",
+        "created_at",
+    ),
+    "enrichments": ("id", "message_id", "kind", "span_start", "span_end", "data_json", "created_at"),
+}
+"""The columns that the log determines. JSON columns are compared as canonical text."""
+
+
+class LoggedEvent(NamedTuple):
+    """An event as the log holds it."""
+
+    event_id: int
+    ts: str
+    name: str
+    data: Mapping[str, Any]
+
+
+class FoldError(ValueError):
+    """The log contradicts itself: an event about something that does not exist, or out of order."""
+
+
+@dataclass(slots=True)
+class HubState:
+    """The state of a hub, as tables of rows by id."""
+
+    channels: dict[str, Row] = field(default_factory=dict[str, Row])
+    topics: dict[str, Row] = field(default_factory=dict[str, Row])
+    messages: dict[str, Row] = field(default_factory=dict[str, Row])
+    topic_attachments: dict[str, Row] = field(default_factory=dict[str, Row])
+    enrichments: dict[str, Row] = field(default_factory=dict[str, Row])
+    last_event_id: int = 0
+    last_touched: dict[str, int] = field(default_factory=dict[str, int])
+    """Message id to the last event that changed the message: what an archive may take is decided by it."""
+    plugin_of: dict[str, str] = field(default_factory=dict[str, str])
+    """Enrichment id to the plugin that found it."""
+
+    def table(self, name: str) -> dict[str, Row]:
+        """The rows of one table by id."""
+        rows: dict[str, Row] = getattr(self, name)
+        return rows
+
+
+def fold(events: Iterable[LoggedEvent], state: HubState | None = None) -> HubState:
+    """Applies the events in order to the state (a new one by default) and returns it. Raises ``FoldError``."""
+    state = state if state is not None else HubState()
+    for event in events:
+        if event.event_id <= state.last_event_id:
+            raise FoldError(f"event {event.event_id} comes after {state.last_event_id}")
+        apply = _RULES.get(event.name)
+        if apply is not None:
+            try:
+                apply(state, event)
+            except KeyError as error:
+                raise FoldError(f"event {event.event_id} ({event.name}) refers to unknown {error}") from error
+        state.last_event_id = event.event_id
+    return state
+
+
+def _channel_created(state: HubState, event: LoggedEvent) -> None:
+    channel = event.data["channel"]
+    state.channels[channel["id"]] = {column: channel.get(column) for column in TABLES["channels"]}
+
+
+def _topic_created(state: HubState, event: LoggedEvent) -> None:
+    topic = event.data["topic"]
+    _ = state.channels[topic["channel_id"]]
+    state.topics[topic["id"]] = {column: topic.get(column) for column in TABLES["topics"]}
+
+
+def _topic_renamed(state: HubState, event: LoggedEvent) -> None:
+    topic = state.topics[event.data["topic_id"]]
+    topic["title"], topic["updated_at"] = event.data["new_title"], event.ts
+
+
+def _message_created(state: HubState, event: LoggedEvent) -> None:
+    message = event.data["message"]
+    state.topics[message["topic_id"]]["updated_at"] = event.ts
+    state.messages[message["id"]] = {column: message.get(column) for column in TABLES["messages"]}
+    state.last_touched[message["id"]] = event.event_id
+
+
+def _changed(state: HubState, event: LoggedEvent) -> Row:
+    """The message that the event changed, at its new version."""
+    message_id = event.data["message_id"]
+    message = state.messages[message_id]
+    if event.data["version"] != message["version"] + 1:
+        raise FoldError(
+            f"event {event.event_id} takes {message_id} from version {message['version']} to {event.data['version']}"
+        )
+    message["version"] = event.data["version"]
+    state.last_touched[message_id] = event.event_id
+    return message
+
+
+def _message_edited(state: HubState, event: LoggedEvent) -> None:
+    message = _changed(state, event)
+    message["content_raw"], message["edited_at"] = event.data["new_content"], event.ts
+
+
+def _message_deleted(state: HubState, event: LoggedEvent) -> None:
+    message = _changed(state, event)
+    message["content_raw"], message["edited_at"] = TOMBSTONE, event.ts
+    message["deleted_at"], message["deleted_by"] = event.ts, event.data["deleted_by"]
+
+
+def _message_moved(state: HubState, event: LoggedEvent) -> None:
+    message = _changed(state, event)
+    if message["topic_id"] != event.data["old_topic_id"]:
+        raise FoldError(f"event {event.event_id} moves {message['id']} out of a topic it is not in")
+    message["topic_id"] = event.data["new_topic_id"]
+    for topic_id in (event.data["old_topic_id"], event.data["new_topic_id"]):
+        state.topics[topic_id]["updated_at"] = event.ts
+
+
+def _attachment_added(state: HubState, event: LoggedEvent) -> None:
+    attachment = event.data["attachment"]
+    _ = state.topics[attachment["topic_id"]]
+    row = {column: attachment.get(column) for column in TABLES["topic_attachments"]}
+    row["value_json"] = canonical_json(attachment["value_json"]).decode()
+    state.topic_attachments[attachment["id"]] = row
+
+
+def _message_enriched(state: HubState, event: LoggedEvent) -> None:
+    message_id, plugin = event.data["message_id"], event.data["plugin_name"]
+    _ = state.messages[message_id]
+    for old in [key for key, row in state.enrichments.items() if row["message_id"] == message_id]:
+        if state.plugin_of[old] == plugin:
+            del state.enrichments[old], state.plugin_of[old]
+    for enrichment_id, found in zip(event.data["enrichment_ids"], event.data["enrichments"], strict=True):
+        state.plugin_of[enrichment_id] = plugin
+        state.enrichments[enrichment_id] = {
+            "id": enrichment_id,
+            "message_id": message_id,
+            "kind": found["kind"],
+            "span_start": found["span"]["start"],
+            "span_end": found["span"]["end"],
+            "data_json": canonical_json(found["data"]).decode(),
+            "created_at": event.ts,
+        }
+
+
+def _workspace_archived(state: HubState, event: LoggedEvent) -> None:
+    """Messages that nothing touched since the boundary went to the archive, with their enrichments."""
+    boundary = event.data["up_to_event_id"]
+    gone = {message_id for message_id, touched in state.last_touched.items() if touched <= boundary}
+    for message_id in gone:
+        del state.messages[message_id], state.last_touched[message_id]
+    for enrichment_id in [key for key, row in state.enrichments.items() if row["message_id"] in gone]:
+        del state.enrichments[enrichment_id], state.plugin_of[enrichment_id]
+    for attachment in state.topic_attachments.values():
+        if attachment["source_message_id"] in gone:
+            attachment["source_message_id"] = None
+
+
+_RULES = {
+    "channel.created": _channel_created,
+    "topic.created": _topic_created,
+    "topic.renamed": _topic_renamed,
+    "message.created": _message_created,
+    "message.edited": _message_edited,
+    "message.deleted": _message_deleted,
+    "message.moved_topic": _message_moved,
+    "topic.attachment_added": _attachment_added,
+    "message.enriched": _message_enriched,
+    "workspace.archived": _workspace_archived,
+}
+
+
+class Difference(NamedTuple):
+    """One place where two states disagree. ``column`` is empty when a whole row is missing on one side."""
+
+    table: str
+    id: str
+    column: str
+    folded: object
+    stored: object
+
+
+def differences(folded: HubState, stored: HubState) -> list[Difference]:
+    """Where the folded log and the stored tables disagree, column by column; empty when they are equal."""
+    found: list[Difference] = []
+    for table, columns in TABLES.items():
+        left, right = folded.table(table), stored.table(table)
+        for row_id in sorted(left.keys() | right.keys()):
+            if row_id not in left or row_id not in right:
+                found.append(Difference(table, row_id, "", left.get(row_id), right.get(row_id)))
+                continue
+            found.extend(
+                Difference(table, row_id, column, left[row_id].get(column), right[row_id].get(column))
+                for column in columns
+                if left[row_id].get(column) != right[row_id].get(column)
+            )
+    return found

@@ -1,0 +1,47 @@
+"""Every limit that is a rule of the protocol, with its reason. What a workspace may tune is in ``settings``."""
+
+from typing import Final
+
+CHANNEL_NAME_CHARS_MAX: Final = 100
+"""Fits a sidebar; the same bound stands as a CHECK in the schema."""
+TOPIC_TITLE_CHARS_MAX: Final = 200
+"""Fits a line; the same bound stands as a CHECK in the schema."""
+DESCRIPTION_CHARS_MAX: Final = 2_000
+"""A channel's description is a paragraph, not a document."""
+SENDER_CHARS_MAX: Final = 200
+"""Names are shown beside every message and are part of every fingerprint."""
+KIND_CHARS_MAX: Final = 100
+"""An attachment's kind is a word."""
+ATTACHMENT_KEY_CHARS_MAX: Final = 200
+"""An attachment's key is a namespace."""
+DEDUPE_KEY_CHARS_MAX: Final = 32_768
+"""Room for the canonical JSON of the largest metadata, the default key; also the largest index entry we accept."""
+URL_CHARS_MAX: Final = 2_048
+"""What browsers and servers agree on."""
+URL_TEXT_CHARS_MAX: Final = 500
+"""Title and description of a link."""
+URLS_PER_MESSAGE_MAX: Final = 100
+"""One message cannot write an unbounded number of rows."""
+IDEMPOTENCY_KEY_CHARS_MAX: Final = 200
+"""A key is an id, not a payload."""
+REQUEST_ID_CHARS_MAX: Final = 128
+"""A request id is echoed into headers and logs."""
+SEARCH_QUERY_CHARS_MAX: Final = 1_000
+"""A query is typed by a person or built from a few words."""
+JSON_DEPTH_MAX: Final = 64
+"""Deeper metadata is an attack on somebody's parser."""
+CONTENT_BYTES_MAX: Final = 65_536
+"""64 KiB of UTF-8; the schema's CHECK counts characters, of which there are never more."""
+ATTACHMENT_BYTES_MAX: Final = 16_384
+"""16 KiB of metadata as stored; the same bound stands as a CHECK in the schema."""
+PAGE_LIMIT_DEFAULT: Final = 50
+PAGE_LIMIT_MAX: Final = 1_000
+"""One answer stays small enough to be built in a few milliseconds."""
+EVENTS_LIMIT_DEFAULT: Final = 100
+SEARCH_LIMIT_DEFAULT: Final = 100
+SUBSCRIPTIONS_MAX: Final = 1_000
+"""Channels and topics that one feed may name; more is what an unfiltered feed is for."""
+VERSION_MAX: Final = 2**53 - 1
+"""The largest integer that every JSON reader holds exactly; a message cannot be changed more often."""
+TOMBSTONE: Final = "[deleted]"
+"""What replaces the content of a deleted message."""

@@ -1,0 +1,60 @@
+"""The catalogue of metrics: name, kind, labels, meaning, and the levels at which a person should look or act."""
+
+from typing import Literal, NamedTuple
+
+
+class MetricSpec(NamedTuple):
+    """One metric. ``warn`` and ``critical`` are levels of the value, or of its growth per minute for a counter."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    meaning: str
+    labels: tuple[str, ...] = ()
+    warn: float | None = None
+    critical: float | None = None
+    low_is_bad: bool = False
+
+
+MIB = 1024 * 1024
+
+METRICS: tuple[MetricSpec, ...] = (
+    MetricSpec("parley_events_total", "counter", "events appended to the log", ("name",)),
+    MetricSpec("parley_event_id", "gauge", "newest event id"),
+    MetricSpec("parley_requests_total", "counter", "HTTP requests answered", ("endpoint", "status")),
+    MetricSpec("parley_request_seconds", "histogram", "time to answer an HTTP request", ("endpoint",)),
+    MetricSpec("parley_write_batch_size", "histogram", "writes that shared one commit"),
+    MetricSpec("parley_commit_seconds", "histogram", "time of one commit, the sync to disk included"),
+    MetricSpec("parley_writes_waiting", "gauge", "writes in the queue", warn=1_000, critical=8_000),
+    MetricSpec("parley_ws_connections", "gauge", "feeds open now"),
+    MetricSpec("parley_ws_connections_peak", "gauge", "most feeds open at once since the start"),
+    MetricSpec("parley_ws_deliveries_total", "counter", "events sent to feeds"),
+    MetricSpec("parley_ws_backlog_events", "gauge", "events the slowest feed has not been sent yet", warn=10_000),
+    MetricSpec("parley_ws_closed_total", "counter", "feeds closed, by close code", ("code",)),
+    MetricSpec("parley_db_bytes", "gauge", "size of the database file"),
+    MetricSpec("parley_wal_bytes", "gauge", "size of the write-ahead log", warn=100 * MIB, critical=500 * MIB),
+    MetricSpec(
+        "parley_disk_free_bytes",
+        "gauge",
+        "free space on the database's disk",
+        (),
+        1024 * MIB,
+        500 * MIB,
+        low_is_bad=True,
+    ),
+    MetricSpec("parley_disk_free_ratio", "gauge", "free share of the database's disk", (), 0.10, 0.05, low_is_bad=True),
+    MetricSpec("parley_checkpoint_age_seconds", "gauge", "time since the last checkpoint that succeeded", warn=600),
+    MetricSpec("parley_checkpoint_failures_total", "counter", "checkpoints that failed", warn=1),
+    MetricSpec("parley_unavailable_total", "counter", "requests refused with 503", ("reason",), warn=10, critical=50),
+    MetricSpec("parley_auth_failures_total", "counter", "requests refused with 401", warn=10),
+    MetricSpec("parley_rate_limited_total", "counter", "requests refused with 429", warn=100),
+    MetricSpec("parley_uptime_seconds", "gauge", "time since the hub started"),
+    MetricSpec("parley_resident_bytes", "gauge", "resident memory of the hub"),
+)
+
+
+def metric(name: str) -> MetricSpec:
+    """The catalogue's entry. Raises ``KeyError`` for a name that is not in it."""
+    return _BY_NAME[name]
+
+
+_BY_NAME = {spec.name: spec for spec in METRICS}

@@ -1,0 +1,133 @@
+"""Answer bodies of the hub's API, and the one shape of an error."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from parley.core.errors import ParleyError, VersionConflict
+from parley.wire.entities import Attachment, Channel, Message, Topic
+
+EventId = Annotated[int, Meta(ge=0)]
+
+
+class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What every refusal looks like. ``current_version`` comes with a version conflict only."""
+
+    error: str
+    code: str
+    details: dict[str, Any] | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    """The text once more; Agentlip's clients look for it when the hub is shutting down."""
+    current_version: int | UnsetType = UNSET
+
+
+def error_body(error: ParleyError) -> ErrorBody:
+    """The body for an error that crosses the wire."""
+    return ErrorBody(
+        error=error.message,
+        code=error.code,
+        details=error.details or UNSET,
+        message=error.message if error.code == "SHUTTING_DOWN" else UNSET,
+        current_version=error.details["current"] if isinstance(error, VersionConflict) else UNSET,
+    )
+
+
+class Health(msgspec.Struct, frozen=True):
+    """``GET /health``"""
+
+    status: Literal["ok", "degraded"]
+    instance_id: str
+    db_id: str
+    schema_version: int
+    protocol_version: str
+    pid: int
+    uptime_seconds: int
+    problems: list[str] = []
+    """What is degraded, in words; empty when all is well."""
+
+
+class Pong(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``POST /api/v1/_ping``"""
+
+    pong: bool
+    instance_id: str
+    echo: Any = UNSET
+
+
+class Channels(msgspec.Struct, frozen=True):
+    """Channels by name."""
+
+    channels: list[Channel]
+
+
+class Topics(msgspec.Struct, frozen=True):
+    """Topics, most recently changed first."""
+
+    topics: list[Topic]
+    has_more: bool
+    cursor: str | None = None
+
+
+class Messages(msgspec.Struct, frozen=True):
+    """Messages, newest first."""
+
+    messages: list[Message]
+    has_more: bool
+    cursor: str | None = None
+
+
+class Attachments(msgspec.Struct, frozen=True):
+    """A topic's attachments, newest first."""
+
+    attachments: list[Attachment]
+
+
+class SearchHits(msgspec.Struct, frozen=True):
+    """Messages that match, best first with the index, newest first without."""
+
+    messages: list[Message]
+    has_more: bool
+    fts_used: bool
+    cursor: str | None = None
+
+
+class ChannelResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    channel: Channel
+    event_id: int
+    duplicate: bool = False
+
+
+class TopicResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    topic: Topic
+    event_id: int
+    duplicate: bool = False
+
+
+class MessageResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``event_id`` is null when nothing had to be done."""
+
+    message: Message
+    event_id: int | None
+    duplicate: bool = False
+
+
+class MoveResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    affected_count: int
+    event_ids: list[int]
+    duplicate: bool = False
+
+
+class AttachmentResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``event_id`` is null when the attachment was already there."""
+
+    attachment: Attachment
+    event_id: int | None
+    duplicate: bool = False
+
+
+class TokenRotated(msgspec.Struct, frozen=True):
+    """The new token is in the token file, never in an answer."""
+
+    rotated: bool
+    grace_seconds: float
