@@ -1,0 +1,33 @@
+"""The engine room: how every part of Parley opens, migrates, writes, checkpoints, backs up and checks a SQLite file."""
+
+from parley.sqlite.async_writer import AsyncWriter
+from parley.sqlite.batch import Outcome, Write, run_batch
+from parley.sqlite.checks import ForeignKeyViolation, foreign_key_check, integrity_check
+from parley.sqlite.connect import Synchronous, apply_pragma, close_quietly, open_reader, open_writer
+from parley.sqlite.faults import ends_transaction, translate
+from parley.sqlite.migrate import Migration, MigrationReport, load_migrations, migrate, split_statements
+from parley.sqlite.writer import Batch, Writer
+
+__all__ = [
+    "AsyncWriter",
+    "Batch",
+    "ForeignKeyViolation",
+    "Migration",
+    "MigrationReport",
+    "Outcome",
+    "Synchronous",
+    "Write",
+    "Writer",
+    "apply_pragma",
+    "close_quietly",
+    "ends_transaction",
+    "foreign_key_check",
+    "integrity_check",
+    "load_migrations",
+    "migrate",
+    "open_reader",
+    "open_writer",
+    "run_batch",
+    "split_statements",
+    "translate",
+]

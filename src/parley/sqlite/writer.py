@@ -1,0 +1,186 @@
+"""The one writer of a database: a thread that commits whatever is waiting, together.
+
+While a commit waits for the disk, new writes gather in the queue; the next commit takes them all. So batches grow with
+the load by themselves, and nobody waits for a timer. The thread is a shell around ``run_batch``.
+
+The life of a writer is ``open → stopping → stopped``. While stopping it commits what was accepted (or refuses it, when
+told not to drain) and takes nothing new. If the thread ever dies, everything that waits is refused, ``on_death`` is
+called and every later submit says so.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeVar
+
+import apsw
+
+from parley.core.errors import DatabaseCorrupt, InternalError, ParleyError, ServiceUnavailable, ShuttingDown
+from parley.sqlite.batch import Outcome, Write, run_batch
+
+T = TypeVar("T")
+State = Literal["open", "stopping", "stopped"]
+Batch = list[Outcome[Any]]
+
+BATCH_MAX: Final = 256
+"""Bounds how long the first caller of a batch waits for the last one."""
+QUEUE_MAX: Final = 4096
+
+
+class Writer:
+    """Owns the writing of one connection. ``submit`` is safe from any thread; callbacks come on the writer's thread."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        *,
+        on_committed: Callable[[Batch], None],
+        queue_max: int = QUEUE_MAX,
+        batch_max: int = BATCH_MAX,
+        on_corrupt: Callable[[DatabaseCorrupt], None] | None = None,
+        on_death: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        """``on_committed`` gets the outcomes of one commit, in commit order, each with its submitter's waiter."""
+        self.refuse_with: ParleyError | None = None
+        """The gate: while set, every submit is refused with it (log too large, disk nearly full, database damaged)."""
+        self.commits = 0
+        self._connection = connection
+        self._on_committed = on_committed
+        self._on_corrupt = on_corrupt
+        self._on_death = on_death
+        self._queue_max = queue_max
+        self._batch_max = batch_max
+        self._queue: deque[tuple[Write[Any], Any]] = deque()
+        self._state: State = "open"
+        self._draining = True
+        self._death: BaseException | None = None
+        self._changed = threading.Condition()
+        self._asleep = False
+        self._thread = threading.Thread(target=self._live, name="parley-writer", daemon=True)
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def waiting(self) -> int:
+        """How many writes are in the queue now."""
+        return len(self._queue)
+
+    @property
+    def death(self) -> BaseException | None:
+        """What killed the thread, if anything did."""
+        return self._death
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, write: Write[Any], waiter: Any = None) -> None:
+        """Queues a write, or raises the reason why it is refused; a refused write never runs."""
+        with self._changed:
+            if self._state != "open":
+                raise self._closed()
+            if self.refuse_with is not None:
+                raise self.refuse_with
+            if len(self._queue) >= self._queue_max:
+                raise ServiceUnavailable("Too many writes are waiting", reason="queue_full", queue_max=self._queue_max)
+            self._queue.append((write, waiter))
+            if self._asleep:
+                self._asleep = False
+                self._changed.notify()
+
+    def run_sync(self, write: Write[T]) -> T:
+        """Submits and waits. Not for a thread that runs an event loop."""
+        waiter = _SyncWaiter()
+        self.submit(write, waiter)
+        return waiter.result()
+
+    def stop(self, *, drain: bool = True, timeout: float | None = None) -> bool:
+        """Takes nothing new, finishes (or, without ``drain``, refuses) what waits. True once the thread has ended."""
+        with self._changed:
+            if self._state == "open":
+                self._state, self._draining = "stopping", drain
+            self._changed.notify_all()
+        if self._thread.ident is None:
+            self._thread.start()  # never started: what was accepted still has to be settled
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _closed(self) -> ParleyError:
+        if self._death is not None:
+            return InternalError("The writer has died", reason="writer_died")
+        return ShuttingDown()
+
+    def _live(self) -> None:
+        taken: list[tuple[Write[Any], Any]] = []
+        try:
+            while taken := self._take():
+                self._commit(taken)
+        except BaseException as death:
+            self._die(death, taken)
+        else:
+            self._state = "stopped"
+
+    def _take(self) -> list[tuple[Write[Any], Any]]:
+        """The next batch; waits for one. Empty when there will be none."""
+        queue = self._queue
+        if not queue:
+            with self._changed:
+                while not queue:
+                    if self._state != "open":
+                        return []
+                    self._asleep = True
+                    self._changed.wait()
+        return [queue.popleft() for _ in range(min(len(queue), self._batch_max))]
+
+    def _commit(self, taken: list[tuple[Write[Any], Any]]) -> None:
+        if self._state == "stopping" and not self._draining:
+            outcomes: Batch = [Outcome(error=ShuttingDown()) for _ in taken]
+        else:
+            outcomes = run_batch(self._connection, [write for write, _ in taken])
+            self.commits += 1
+        for outcome, (_, waiter) in zip(outcomes, taken, strict=True):
+            outcome.waiter = waiter
+            if isinstance(outcome.error, DatabaseCorrupt) and self._on_corrupt is not None:
+                self._on_corrupt(outcome.error)
+        self._deliver(outcomes)
+
+    def _deliver(self, outcomes: Batch) -> None:
+        try:
+            self._on_committed(outcomes)
+        finally:
+            for outcome in outcomes:
+                if isinstance(outcome.waiter, _SyncWaiter):
+                    outcome.waiter.settle(outcome)
+
+    def _die(self, death: BaseException, taken: list[tuple[Write[Any], Any]]) -> None:
+        with self._changed:
+            self._death, self._state = death, "stopped"
+            lost = [*taken, *self._queue]
+            self._queue.clear()
+        if self._on_death is not None:
+            self._on_death(death)
+        self._deliver([Outcome(error=self._closed(), waiter=waiter) for _, waiter in lost])
+
+
+class _SyncWaiter:
+    """A thread that waits for its one outcome. The first outcome counts."""
+
+    __slots__ = ("_outcome", "_settled")
+
+    def __init__(self) -> None:
+        self._settled = threading.Event()
+        self._outcome: Outcome[Any] | None = None
+
+    def settle(self, outcome: Outcome[Any]) -> None:
+        if self._outcome is None:
+            self._outcome = outcome
+            self._settled.set()
+
+    def result(self) -> Any:
+        self._settled.wait()
+        outcome = self._outcome
+        assert outcome is not None
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.value
