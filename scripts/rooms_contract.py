@@ -1,8 +1,8 @@
 """The import rule of the house, as an import-linter contract.
 
-import-linter's own contract types speak of orders and of forbidden pairs; our rule is a table: each room names the rooms
-that it may import, and may then also import what those may import. A room that the table does not name breaks the
-contract, so a new room starts with its line in ``pyproject.toml``. A named room that does not exist yet is no error.
+import-linter's own contract types speak of orders and of forbidden pairs; our rule is a table: each room names the
+rooms that it may import, and may then also import what those may import. A room that the table does not name breaks
+the contract, so a new room starts with its line in ``pyproject.toml``. A named room may be yet unbuilt.
 The package's own ``__init__`` imports no room, so that importing one room never loads another.
 """
 
@@ -39,7 +39,7 @@ def allowed_imports(lines: Iterable[str]) -> dict[str, frozenset[str]]:
         below = names.split()
         unknown = [name for name in below if name not in allowed]
         if not separator or unknown:
-            raise ValueError(f"rooms: {line!r} needs the form 'room: allowed ...', each allowed room on a line above it")
+            raise ValueError(f"{line!r} is not 'room: allowed ...' with each allowed room on a line above")
         allowed[room.strip()] = frozenset(below).union(*(allowed[name] for name in below))
     return allowed
 
@@ -53,7 +53,8 @@ def find_violations(graph: ImportGraph, root: str, allowed: dict[str, frozenset[
         for imported in graph.find_modules_directly_imported_by(module):
             target = room_of(imported, root)
             if target not in {"", room} and target not in allowed.get(room, frozenset()):
-                lines = ", ".join(str(d["line_number"]) for d in graph.get_import_details(importer=module, imported=imported))
+                details = graph.get_import_details(importer=module, imported=imported)
+                lines = ", ".join(str(detail["line_number"]) for detail in details)
                 yield f"{module} (line {lines}) may not import {imported}"
 
 

@@ -1,4 +1,4 @@
-"""What holds for every test: nothing of the machine's own settings leaks in, and no property test is judged by the clock."""
+"""What holds for every test: no setting of the machine leaks in, and no property test is judged by the clock."""
 
 import os
 
