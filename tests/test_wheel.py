@@ -37,18 +37,8 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("env")
     venv.create(home, with_pip=False)
     commands = home / "bin"
-    install = [
-        "-m",
-        "pip",
-        "--python",
-        str(commands / "python"),
-        "install",
-        "-qq",
-        "--no-deps",
-        "--no-index",
-        str(wheel),
-    ]
-    subprocess.run([sys.executable, *install], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(commands / "python")]
+    subprocess.run([*pip, "install", "-qq", "--no-deps", "--no-index", str(wheel)], check=True)
     (packages,) = home.glob("lib/python3*/site-packages")
     (installed,) = packages.glob("parley_mesh-*.dist-info")
     for name in required_by(PathDistribution(installed).requires):
