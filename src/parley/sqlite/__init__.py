@@ -1,7 +1,9 @@
 """The engine room: how every part of Parley opens, migrates, writes, checkpoints, backs up and checks a SQLite file."""
 
 from parley.sqlite.async_writer import AsyncWriter
+from parley.sqlite.backup import backup_name, online_backup
 from parley.sqlite.batch import Outcome, Write, run_batch
+from parley.sqlite.checkpoint import Checkpointer, CheckpointResult, checkpoint_once, wal_bytes
 from parley.sqlite.checks import ForeignKeyViolation, foreign_key_check, integrity_check
 from parley.sqlite.connect import Synchronous, apply_pragma, close_quietly, open_reader, open_writer
 from parley.sqlite.faults import ends_transaction, translate
@@ -11,6 +13,8 @@ from parley.sqlite.writer import Batch, Writer
 __all__ = [
     "AsyncWriter",
     "Batch",
+    "CheckpointResult",
+    "Checkpointer",
     "ForeignKeyViolation",
     "Migration",
     "MigrationReport",
@@ -19,15 +23,19 @@ __all__ = [
     "Write",
     "Writer",
     "apply_pragma",
+    "backup_name",
+    "checkpoint_once",
     "close_quietly",
     "ends_transaction",
     "foreign_key_check",
     "integrity_check",
     "load_migrations",
     "migrate",
+    "online_backup",
     "open_reader",
     "open_writer",
     "run_batch",
     "split_statements",
     "translate",
+    "wal_bytes",
 ]

@@ -1,0 +1,47 @@
+"""Files that matter are never half there: temp file, fsync, rename, fsync of the folder; modes are set at creation."""
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+PRIVATE_MODE: Final = 0o600
+
+
+def write_atomic(path: Path, data: bytes, mode: int = PRIVATE_MODE) -> None:
+    """Replaces the file as a whole: a reader, also one after a power cut, sees the old content or the new."""
+    temporary = temporary_beside(path)
+    try:
+        descriptor = create_private(temporary, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        temporary.rename(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def temporary_beside(path: Path) -> Path:
+    """A name in the same folder, so that the rename stays in one file system; random, so that nobody can plant it."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+
+
+def create_private(path: Path, mode: int = PRIVATE_MODE) -> int:
+    """Creates a file that must not exist yet, with this mode from its first moment. Returns the descriptor."""
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    with contextlib.suppress(OSError):  # a file system without modes (some mounts) is no reason to fail
+        os.fchmod(descriptor, mode)  # the umask may have taken bits away that the caller asked for
+    return descriptor
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes renames and creations in the folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
