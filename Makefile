@@ -22,7 +22,7 @@ check:  ## Lint, formatting, types and import rules
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m ruff format --check --quiet . || { echo "run: $(PY) -m ruff format ." >&2; exit 1; }
 	@$(PY) -m pyright
-	@.venv/bin/lint-imports --no-cache
+	@.venv/bin/lint-imports --no-cache --no-logo
 
 coverage:  ## Run every test and hold branch coverage above its floors
 	@scripts/setup --test
