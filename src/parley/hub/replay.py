@@ -1,0 +1,63 @@
+"""Reading the log as WebSocket frames, in batches that are bounded in number and in bytes."""
+
+import struct
+from typing import Final, NamedTuple
+
+import apsw
+
+from parley.workspace.events import read_frames
+
+BATCH_BYTES_MAX: Final = 1024 * 1024
+"""A batch of large events is cut here, so that a slow reader never holds more than this in memory."""
+
+
+class Filter(NamedTuple):
+    """Which events a feed wants; ``None`` in its place stands for all of them."""
+
+    channels: frozenset[str]
+    topics: frozenset[str]
+
+    def matches(self, channel_id: str | None, topic_id: str | None, topic_id2: str | None) -> bool:
+        return channel_id in self.channels or topic_id in self.topics or topic_id2 in self.topics
+
+
+class Batch(NamedTuple):
+    """Frames ready for the socket, and the cursor they lead to."""
+
+    data: bytes
+    count: int
+    cursor: int
+
+
+def read_batch(connection: apsw.Connection, after: int, until: int, wanted: Filter | None, limit: int) -> Batch:
+    """The next frames after a cursor, at most ``limit``. Its cursor is ``until`` once nothing up to there is left."""
+    channels, topics = (None, None) if wanted is None else wanted
+    parts: list[bytes] = []
+    count = size = 0
+    for event_id, text in read_frames(
+        connection, after=after, until=until, limit=limit, channels=channels, topics=topics
+    ):
+        parts += (frame_header(len(text)), text)
+        count += 1
+        size += len(text)
+        after = event_id
+        if size >= BATCH_BYTES_MAX:
+            break
+    else:
+        if count < limit:
+            after = until
+    return Batch(b"".join(parts), count, after)
+
+
+def frame(text: bytes) -> bytes:
+    """A WebSocket text frame as a server sends it: whole and unmasked."""
+    return frame_header(len(text)) + text
+
+
+def frame_header(length: int) -> bytes:
+    """The header of such a frame."""
+    if length < 126:
+        return bytes((0x81, length))
+    if length < 65_536:
+        return struct.pack("!BBH", 0x81, 126, length)
+    return struct.pack("!BBQ", 0x81, 127, length)

@@ -1,0 +1,1 @@
+"""Mutation rules: functions over values and a transaction. They read no clock, open nothing and log nothing."""

@@ -1,0 +1,108 @@
+"""Attachments: added once per (topic, kind, key, dedupe key), whoever tries and however often."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from parley.core import ids
+from parley.core.canonical import canonical_json
+from parley.core.errors import InvalidInput, NotFound, PayloadTooLarge
+from parley.core.limits import DEDUPE_KEY_CHARS_MAX, JSON_DEPTH_MAX
+from parley.core.urls import LINK_KINDS, check_link
+from parley.hub.transaction import Tx
+from parley.workspace.log import Draft, encode_json
+from parley.hub.rules.channels import topic_of
+from parley.hub.rules.idempotency import Once, earlier, remember
+from parley.wire.answers import AttachmentResult
+from parley.wire.entities import Attachment, Topic
+from parley.wire.requests import AddAttachment
+from parley.workspace import queries
+
+
+def check_attachment(request: AddAttachment, bytes_max: int) -> str:
+    """The canonical text of the metadata, if it may be stored."""
+    if _depth(request.value_json) > JSON_DEPTH_MAX:
+        raise InvalidInput(f"value_json is nested deeper than {JSON_DEPTH_MAX}", field="value_json")
+    if request.kind in LINK_KINDS:
+        check_link(request.value_json)
+    text = canonical_json(request.value_json)
+    if len(text) > bytes_max:
+        raise PayloadTooLarge(f"Attachment metadata too large (max {bytes_max} bytes)", limit_bytes=bytes_max)
+    return text.decode()
+
+
+def add_attachment(
+    tx: Tx, topic_id: str, request: AddAttachment, value_text: str, once: Once | None = None
+) -> AttachmentResult:
+    """Adds the attachment, or returns the one that is there already, without an event."""
+    if (before := earlier(tx, once)) is not None:
+        attachment = queries.get_attachment(tx.db, before.entity_id)
+        if attachment is None:
+            raise NotFound(f"Attachment not found: {before.entity_id}")
+        return AttachmentResult(attachment, before.event_id, duplicate=True)
+    topic = topic_of(tx, topic_id)
+    source = request.source_message_id
+    if source is not None and not tx.db.execute("SELECT 1 FROM messages WHERE id = ?", (source,)).fetchone():
+        raise NotFound(f"Message not found: {source}", message_id=source)
+    dedupe_key = request.dedupe_key or value_text
+    if len(dedupe_key) > DEDUPE_KEY_CHARS_MAX:
+        raise InvalidInput(f"dedupe_key is longer than {DEDUPE_KEY_CHARS_MAX} characters", field="dedupe_key")
+    candidates = (dedupe_key,) if request.dedupe_key else (dedupe_key, encode_json(request.value_json).decode())
+    result = _add(tx, topic, request.kind, request.key, request.value_json, value_text, candidates, source)
+    remember(tx, once, "attachment.add", result.attachment.id, result.event_id)
+    return result
+
+
+def attach_urls(tx: Tx, topic: Topic, message_id: str, urls: Iterable[str]) -> None:
+    """Makes each link of a message an attachment of its topic."""
+    for url in urls:
+        value: dict[str, Any] = {"url": url}
+        _add(tx, topic, "url", None, value, canonical_json(value).decode(), (url,), message_id)
+
+
+def _add(
+    tx: Tx,
+    topic: Topic,
+    kind: str,
+    key: str | None,
+    value: dict[str, Any],
+    value_text: str,
+    dedupe_keys: tuple[str, ...],
+    source_message_id: str | None,
+) -> AttachmentResult:
+    """The first of ``dedupe_keys`` is stored; the others are forms under which an earlier hub may have stored it."""
+    for dedupe_key in dedupe_keys:
+        there = queries.find_attachment(tx.db, topic.id, kind, key, dedupe_key)
+        if there is not None:
+            return AttachmentResult(there, None)
+    attachment = Attachment(
+        tx.new_id(ids.ATTACHMENT), topic.id, kind, key, value, dedupe_keys[0], source_message_id, tx.ts
+    )
+    tx.db.execute(
+        "INSERT INTO topic_attachments"
+        " (id, topic_id, kind, key, value_json, dedupe_key, source_message_id, created_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (attachment.id, topic.id, kind, key, value_text, dedupe_keys[0], source_message_id, tx.ts),
+    )
+    event_id = tx.append(
+        Draft(
+            "topic.attachment_added",
+            attachment.id,
+            {"attachment": attachment},
+            channel_id=topic.channel_id,
+            topic_id=topic.id,
+        )
+    )
+    return AttachmentResult(attachment, event_id)
+
+
+def _depth(value: object) -> int:
+    """How deep the value is nested, found without recursion."""
+    deepest, open_values = 0, [(value, 1)]
+    while open_values:
+        current, depth = open_values.pop()
+        deepest = max(deepest, depth)
+        if isinstance(current, dict):
+            open_values.extend((child, depth + 1) for child in current.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        elif isinstance(current, list):
+            open_values.extend((child, depth + 1) for child in current)  # pyright: ignore[reportUnknownVariableType]
+    return deepest

@@ -1,0 +1,129 @@
+"""Messages: post, edit and delete. A message is never removed; a delete leaves a tombstone."""
+
+from parley.core import ids
+from parley.core.errors import InvalidInput, MessageDeleted, NotFound, PayloadTooLarge, VersionConflict
+from parley.core.limits import TOMBSTONE, VERSION_MAX
+from parley.core.settings import UrlSettings
+from parley.core.urls import extract_urls
+from parley.hub.transaction import Tx
+from parley.workspace.log import Draft
+from parley.hub.rules.attachments import attach_urls
+from parley.hub.rules.channels import topic_of
+from parley.hub.rules.idempotency import Once, earlier, remember
+from parley.wire.answers import MessageResult
+from parley.wire.entities import Message
+from parley.wire.requests import CreateMessage, DeleteMessage, EditMessage
+from parley.workspace import queries
+
+
+def check_content(content: str, bytes_max: int) -> None:
+    """Refuses content of more than ``bytes_max`` bytes of UTF-8."""
+    size = len(content) if content.isascii() else len(content.encode())
+    if size > bytes_max:
+        raise PayloadTooLarge(f"Message content too large (max {bytes_max} bytes)", limit_bytes=bytes_max, bytes=size)
+
+
+def create_message(tx: Tx, request: CreateMessage, urls: UrlSettings, once: Once | None = None) -> MessageResult:
+    """Posts a message to a topic."""
+    if once is not None and (before := earlier(tx, once)) is not None:
+        return MessageResult(message_of(tx, before.entity_id), before.event_id, duplicate=True)
+    topic = topic_of(tx, request.topic_id)
+    if request.reply_to is not None:
+        message_of(tx, request.reply_to)
+    message = Message(
+        tx.new_id(ids.MESSAGE),
+        topic.id,
+        topic.channel_id,
+        request.sender,
+        request.content_raw,
+        1,
+        tx.ts,
+        reply_to=request.reply_to,
+    )
+    tx.db.execute(
+        "INSERT INTO messages (id, topic_id, channel_id, sender, content_raw, version, created_at, reply_to)"
+        " VALUES (?, ?, ?, ?, ?, 1, ?, ?)",
+        (message.id, topic.id, topic.channel_id, message.sender, message.content_raw, tx.ts, message.reply_to),
+    )
+    tx.db.execute("UPDATE topics SET updated_at = ? WHERE id = ?", (tx.ts, topic.id))
+    event_id = tx.append(
+        Draft("message.created", message.id, {"message": message}, channel_id=topic.channel_id, topic_id=topic.id)
+    )
+    _attach_links(tx, message, urls)
+    remember(tx, once, "message.create", message.id, event_id)
+    return MessageResult(message, event_id)
+
+
+def edit_message(
+    tx: Tx, message_id: str, request: EditMessage, urls: UrlSettings, once: Once | None = None
+) -> MessageResult:
+    """Replaces a message's content. A tombstone cannot be edited."""
+    if (before := earlier(tx, once)) is not None:
+        return MessageResult(message_of(tx, before.entity_id), before.event_id, duplicate=True)
+    old = message_of(tx, message_id)
+    if old.deleted_at is not None:
+        raise MessageDeleted("Cannot edit a deleted message", message_id=message_id)
+    check_version(old, request.expected_version)
+    tx.db.execute(
+        "UPDATE messages SET content_raw = ?, edited_at = ?, version = version + 1 WHERE id = ?",
+        (request.content_raw, tx.ts, message_id),
+    )
+    new = message_of(tx, message_id)
+    payload = {
+        "message_id": message_id,
+        "old_content": old.content_raw,
+        "new_content": new.content_raw,
+        "version": new.version,
+    }
+    event_id = tx.append(
+        Draft("message.edited", message_id, payload, channel_id=new.channel_id, topic_id=new.topic_id)
+    )
+    _attach_links(tx, new, urls)
+    remember(tx, once, "message.edit", message_id, event_id)
+    return MessageResult(new, event_id)
+
+
+def delete_message(tx: Tx, message_id: str, request: DeleteMessage, once: Once | None = None) -> MessageResult:
+    """Replaces a message by a tombstone. Deleting it again changes nothing and says so with a null event id."""
+    if (before := earlier(tx, once)) is not None:
+        return MessageResult(message_of(tx, before.entity_id), before.event_id, duplicate=True)
+    old = message_of(tx, message_id)
+    check_version(old, request.expected_version)
+    if old.deleted_at is not None:
+        remember(tx, once, "message.delete", message_id, None)
+        return MessageResult(old, None)
+    tx.db.execute(
+        "UPDATE messages SET content_raw = ?, edited_at = ?, deleted_at = ?, deleted_by = ?, version = version + 1"
+        " WHERE id = ?",
+        (TOMBSTONE, tx.ts, tx.ts, request.actor, message_id),
+    )
+    new = message_of(tx, message_id)
+    payload = {"message_id": message_id, "deleted_by": request.actor, "version": new.version}
+    event_id = tx.append(
+        Draft("message.deleted", message_id, payload, channel_id=new.channel_id, topic_id=new.topic_id)
+    )
+    remember(tx, once, "message.delete", message_id, event_id)
+    return MessageResult(new, event_id)
+
+
+def message_of(tx: Tx, message_id: str) -> Message:
+    """The message. Raises ``NotFound``."""
+    message = queries.get_message(tx.db, message_id)
+    if message is None:
+        raise NotFound(f"Message not found: {message_id}", message_id=message_id)
+    return message
+
+
+def check_version(message: Message, expected: int | None) -> None:
+    """Refuses a change that was decided on an older version, or that would pass the largest version."""
+    if expected is not None and expected != message.version:
+        raise VersionConflict(message.id, expected=expected, current=message.version)
+    if message.version >= VERSION_MAX:
+        raise InvalidInput("This message has reached the largest version", message_id=message.id)
+
+
+def _attach_links(tx: Tx, message: Message, urls: UrlSettings) -> None:
+    if urls.extract and "://" in message.content_raw:
+        found = extract_urls(message.content_raw, allow=urls.allow, block=urls.block)
+        if found:
+            attach_urls(tx, topic_of(tx, message.topic_id), message.id, found)

@@ -1,0 +1,367 @@
+"""``/ws``: the feed on a socket.
+
+uvicorn hands an upgrade request to the protocol class made here. ``websockets`` does the handshake and parses what the
+client sends; what the hub sends is written straight to the transport, because the feed's frames are already made and the
+same bytes go to many sockets. The rules of the feed are in ``feed``; this is its shell: a socket, timers, and reads on a
+thread.
+"""
+
+import asyncio
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import parse_qs
+
+import msgspec
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+from websockets.datastructures import Headers
+from websockets.exceptions import PayloadTooBig
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+
+from parley.core.errors import (
+    CursorExpired,
+    HostForbidden,
+    InvalidAuth,
+    MissingAuth,
+    NotFound,
+    OriginForbidden,
+    ParleyError,
+    ServiceUnavailable,
+    ShuttingDown,
+)
+from parley.core.limits import SUBSCRIPTIONS_MAX
+from parley.hub.feed import Subscriber
+from parley.hub.replay import Filter, frame, read_batch
+from parley.serve import SECURITY_HEADERS, host_allowed, origin_allowed, request_id
+from parley.wire.answers import error_body
+from parley.wire.events import Hello, HelloOk, Subscriptions
+from parley.workspace import queries
+from parley.workspace.events import oldest_cursor
+from parley.workspace.log import encode_json
+
+if TYPE_CHECKING:
+    from parley.hub.hub import Hub
+
+WRITE_BUFFER_BYTES: Final = 256 * 1024
+"""The transport's high-water mark: above it the subscriber waits for the socket to drain."""
+CLOSE_SECONDS: Final = 5.0
+"""How long a closing connection may take to send what is in its buffer."""
+
+_decode_json = msgspec.json.decode
+_decode_hello = msgspec.json.Decoder(Hello).decode
+
+
+def feed_protocol(hub: "Hub") -> type[asyncio.Protocol]:
+    """The protocol class that uvicorn makes one instance of per connection to ``/ws``."""
+
+    class BoundFeedConnection(FeedConnection):
+        def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any]) -> None:
+            super().__init__(hub, server_state)
+
+    return BoundFeedConnection
+
+
+class FeedConnection(asyncio.Protocol):
+    """One connection: the handshake, then a hello, then events until one side closes."""
+
+    def __init__(self, hub: "Hub", server_state: ServerState) -> None:
+        self._hub = hub
+        self._settings = hub.settings.websocket
+        self._loop = asyncio.get_running_loop()
+        self._connections = cast("set[Any]", server_state.connections)
+        self._protocol = ServerProtocol(max_size=self._settings.message_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._subscriber = Subscriber(hub.feed, self)
+        self._fragments: list[bytes] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._ping_timer: asyncio.TimerHandle | None = None
+        self._unsent = 0
+        self._pong_due = False
+        self._open = False
+        self.token: bytes = b""
+        """The token that opened the connection; it is closed when that one is no longer valid."""
+
+    # What the transport says.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.discard(self)
+        self._stop_timers()
+        self._subscriber.closed()
+        if self._open:
+            self._open = False
+            self._hub.feed_closed(self, self._close_code())
+
+    def data_received(self, data: bytes) -> None:
+        self._protocol.receive_data(data)
+        for event in self._protocol.events_received():
+            if isinstance(event, Request):
+                self._answer_upgrade(event)
+            elif isinstance(event, Frame):
+                self._take_frame(event)
+        if self._protocol.parser_exc is not None and not isinstance(self._protocol.parser_exc, EOFError):
+            too_big = isinstance(self._protocol.parser_exc, PayloadTooBig)
+            self._hub.log.debug("ws_bad_frame", too_big=too_big)
+        self._flush()
+        if self._protocol.state is not State.OPEN and self._open:
+            self._finish()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._subscriber.filled()
+        if self._transport is not None and self._timer is None:
+            self._unsent = self._transport.get_write_buffer_size()
+            self._timer = self._loop.call_later(self._settings.stall_seconds, self._check_progress)
+
+    def resume_writing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._subscriber.drained()
+
+    def shutdown(self) -> None:
+        """uvicorn's word that the server stops."""
+        self.close(1001, "Server shutting down")
+
+    # What the subscriber asks for.
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def read(self, after: int, until: int, wanted: Filter | None) -> None:
+        limit = self._settings.replay_batch
+        reading = self._loop.create_task(
+            self._hub.store.read_slow(lambda connection: read_batch(connection, after, until, wanted, limit))
+        )
+        reading.add_done_callback(self._batch_read)
+
+    # The connection's own life.
+
+    def close(self, code: int, reason: str) -> None:
+        """Says goodbye with a close code; what was written before still goes out."""
+        if self._protocol.state is State.OPEN and self._open:
+            self._protocol.send_close(code, reason)
+            self._flush()
+            self._finish()
+        elif self._transport is not None and not self._open:
+            self._transport.close()
+
+    def _answer_upgrade(self, request: Request) -> None:
+        try:
+            self._admit(request)
+        except ParleyError as refusal:
+            self._protocol.send_response(_refusal(refusal, request))
+            self._flush()
+            if self._transport is not None:
+                self._transport.close()
+            return
+        response = self._protocol.accept(request)
+        if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+            response.headers["X-Instance-ID"] = self._hub.instance_id
+        self._protocol.send_response(response)
+        self._flush()
+        if self._protocol.state is State.OPEN:
+            self._open = True
+            self._hub.feed_opened(self)
+            self._timer = self._loop.call_later(self._settings.hello_seconds, self._no_hello)
+            self._ping_timer = self._loop.call_later(self._settings.ping_seconds, self._ping)
+        elif self._transport is not None:
+            self._transport.close()
+
+    def _admit(self, request: Request) -> None:
+        """Raises the reason why this caller gets no feed."""
+        hub = self._hub
+        path, _, query = request.path.partition("?")
+        host = _header(request, "Host")
+        if not host_allowed(host, port=hub.port, extra=hub.host_names):
+            raise HostForbidden("The Host header does not name this machine")
+        if not origin_allowed(_header(request, "Origin"), host, port=hub.port, extra=hub.host_names):
+            raise OriginForbidden("The Origin header names another site")
+        if path != "/ws":
+            raise NotFound("Not found")
+        if hub.in_flight.closing:
+            raise ShuttingDown
+        token = (parse_qs(query).get("token") or [_bearer(request)])[0]
+        if not token:
+            hub.metrics.inc("parley_auth_failures_total")
+            raise MissingAuth("Unauthorized")
+        if not hub.tokens.matches(token):
+            hub.metrics.inc("parley_auth_failures_total")
+            raise InvalidAuth("Unauthorized")
+        self.token = token.encode()
+        if hub.feeds_open >= self._settings.connections_max:
+            raise ServiceUnavailable(
+                "Too many feeds are open", reason="connection_limit", limit=self._settings.connections_max
+            )
+
+    def _take_frame(self, received: Frame) -> None:
+        if received.opcode is Opcode.PONG:
+            self._pong_due = False
+        elif received.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
+            self._fragments.append(bytes(received.data))
+            if received.fin:
+                message, self._fragments = b"".join(self._fragments), []
+                self._take_message(message)
+
+    def _take_message(self, message: bytes) -> None:
+        if self._protocol.state is not State.OPEN:
+            return
+        if self._subscriber.phase != "greeting":
+            self.close(1003, "Unexpected message after handshake")
+            return
+        try:
+            self._greet(*_parse_hello(message))
+        except _BadHello as bad:
+            self.close(1003, str(bad))
+        except CursorExpired as expired:
+            self.close(4410, f"{expired.code}: {expired.details['archive']}")
+        except ParleyError as error:
+            self._hub.log.error("feed_failed", code=error.code)
+            self.close(1011, "Internal error during replay")
+
+    def _greet(self, after: int | None, subscriptions: Subscriptions | None) -> None:
+        hub = self._hub
+        wanted = None if subscriptions is None else self._resolve(subscriptions)
+        floor = hub.store.read(queries.oldest_cursor)
+        if floor is not None and after is not None and after < floor.event_id:
+            raise CursorExpired("These events were archived", archive=floor.archive, oldest_cursor=floor.event_id)
+        start = after if after is not None else (floor.event_id if floor is not None else 0)
+        latest = hub.feed.latest
+        hello_ok = HelloOk(latest, latest, hub.instance_id, reset=start > latest)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.write(frame(encode_json(hello_ok)))
+        self._subscriber.subscribe(start, wanted)
+
+    def _resolve(self, subscriptions: Subscriptions) -> Filter:
+        """Channels may be named by id or by name; a name that does not exist yet stays, for the day when it does."""
+        named = {channel.name: channel.id for channel in self._hub.store.read(queries.list_channels)}
+        channels = {named.get(channel, channel) for channel in subscriptions.channels}
+        return Filter(frozenset(channels), frozenset(subscriptions.topics))
+
+    def _batch_read(self, reading: "asyncio.Task[Any]") -> None:
+        if reading.cancelled():
+            return
+        error = reading.exception()
+        if error is None:
+            self._subscriber.batch_read(reading.result())
+        elif self._open:
+            self._hub.log.error("replay_failed", error=type(error).__name__)
+            self.close(1011, "Internal error during replay")
+
+    def _no_hello(self) -> None:
+        self._timer = None
+        self.close(1008, "No hello in time")
+
+    def _check_progress(self) -> None:
+        self._timer = None
+        if self._transport is None or not self._open:
+            return
+        unsent = self._transport.get_write_buffer_size()
+        if unsent < self._unsent:
+            self._unsent = unsent
+            self._timer = self._loop.call_later(self._settings.stall_seconds, self._check_progress)
+        else:
+            self.close(1008, "backpressure")
+
+    def _ping(self) -> None:
+        if self._protocol.state is not State.OPEN or self._transport is None:
+            return
+        if self._transport.get_write_buffer_size() == 0:  # a full socket has its own deadline
+            if self._pong_due:
+                self.close(1011, "Ping unanswered")
+                return
+            self._pong_due = True
+            self._protocol.send_ping(b"")
+            self._flush()
+        self._ping_timer = self._loop.call_later(self._settings.ping_seconds, self._ping)
+
+    def _flush(self) -> None:
+        for data in self._protocol.data_to_send():
+            if data and self._transport is not None:
+                self._transport.write(data)
+
+    def _finish(self) -> None:
+        """Closes the transport once its buffer is out, or after a while in any case."""
+        self._stop_timers()
+        self._subscriber.closed()
+        if self._transport is not None:
+            self._transport.close()
+            self._loop.call_later(CLOSE_SECONDS, self._transport.abort)
+
+    def _stop_timers(self) -> None:
+        for timer in (self._timer, self._ping_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._ping_timer = None
+
+    def _close_code(self) -> int:
+        sent = self._protocol.close_sent
+        received = self._protocol.close_rcvd
+        return int(sent.code if sent is not None else received.code if received is not None else 1006)
+
+
+class _BadHello(Exception):
+    """The first message is not a hello; the text is the close reason."""
+
+
+def _parse_hello(message: bytes) -> tuple[int | None, Subscriptions | None]:
+    """The cursor and the subscriptions of a hello; ``None`` instead of subscriptions stands for everything."""
+    try:
+        fields = _decode_json(message)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise _BadHello("Invalid JSON") from None
+    if not isinstance(fields, dict) or cast("dict[str, Any]", fields).get("type") != "hello":
+        raise _BadHello("Expected hello message")
+    try:
+        hello = _decode_hello(message)
+    except msgspec.ValidationError as error:
+        place = str(error)
+        what = "topic subscriptions" if "topics" in place else "channel subscriptions"
+        raise _BadHello(f"Invalid {'after_event_id' if 'after_event_id' in place else what}") from None
+    if hello.after_event_id is not None and hello.after_event_id < 0:
+        raise _BadHello("Invalid after_event_id")
+    if hello.subscriptions is msgspec.UNSET:
+        return hello.after_event_id, None
+    subscriptions = hello.subscriptions or Subscriptions()
+    for kind, listed in (("channel", subscriptions.channels), ("topic", subscriptions.topics)):
+        if len(listed) > SUBSCRIPTIONS_MAX:
+            raise _BadHello(f"Invalid {kind} subscriptions")
+    return hello.after_event_id, subscriptions
+
+
+def _refusal(error: ParleyError, request: Request) -> Response:
+    body = encode_json(error_body(error))
+    headers = Headers()
+    for name, value in SECURITY_HEADERS:
+        headers[name.decode()] = value.decode()
+    headers["X-Request-ID"] = request_id(_header(request, "X-Request-ID"))
+    headers["Content-Type"] = "application/json"
+    headers["Content-Length"] = str(len(body))
+    headers["Connection"] = "close"
+    if error.transient:
+        headers["Retry-After"] = "1"
+    return Response(error.status, HTTPStatus(error.status).phrase, headers, body)
+
+
+def _header(request: Request, name: str) -> bytes | None:
+    values = request.headers.get_all(name)
+    return values[0].encode("latin-1") if values else None
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, token = ((_header(request, "Authorization") or b"").decode("latin-1")).partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+

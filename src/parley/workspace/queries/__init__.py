@@ -1,0 +1,54 @@
+"""Read queries over any connection to a workspace's database: constant statements in, wire structs out."""
+
+from parley.workspace.queries.entities import (
+    Page,
+    find_attachment,
+    find_channel,
+    get_attachment,
+    get_channel,
+    get_message,
+    get_topic,
+    largest_ids,
+    list_attachments,
+    list_channels,
+    list_topics,
+    page_messages,
+    read_meta,
+)
+from parley.workspace.queries.events import (
+    Floor,
+    cursor_before_last,
+    latest_event_id,
+    logged_events,
+    oldest_cursor,
+    read_events,
+    read_frames,
+    stored_state,
+)
+from parley.workspace.queries.search import Hits, search
+
+__all__ = [
+    "Floor",
+    "Hits",
+    "Page",
+    "cursor_before_last",
+    "find_attachment",
+    "find_channel",
+    "get_attachment",
+    "get_channel",
+    "get_message",
+    "get_topic",
+    "largest_ids",
+    "latest_event_id",
+    "list_attachments",
+    "list_channels",
+    "list_topics",
+    "logged_events",
+    "oldest_cursor",
+    "page_messages",
+    "read_events",
+    "read_frames",
+    "read_meta",
+    "search",
+    "stored_state",
+]
