@@ -72,7 +72,7 @@ def _run_together(connection: apsw.Connection, writes: Sequence[Write[Any]]) -> 
                 outcomes.append(Outcome(error=_typed(error)))
             execute(_RELEASE)
         execute(_COMMIT)
-    except apsw.Error:
+    except Exception:  # of the transaction's own statements: nothing of it is on disk
         _roll_back(connection)
         return None
     except BaseException:
