@@ -17,7 +17,8 @@ from parley.core.events import EVENTS, scope_problem
 encode_json = msgspec.json.Encoder().encode
 
 _INSERT: Final = (
-    "INSERT INTO events (ts, name, scope_channel_id, scope_topic_id, scope_topic_id2, entity_type, entity_id, data_json)"
+    "INSERT INTO events"
+    " (ts, name, scope_channel_id, scope_topic_id, scope_topic_id2, entity_type, entity_id, data_json)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 

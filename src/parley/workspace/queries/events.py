@@ -23,7 +23,7 @@ _COLUMNS: Final = (
 # SQLite builds the text of the frame, so that a replay neither decodes nor encodes a payload. It is the same text, to
 # the byte, as ``StoredEvent.frame_text`` makes for an event that was just written.
 _FRAME: Final = (
-    "event_id, CAST(format('{\"type\":\"event\",\"event_id\":%d,\"ts\":%s,\"name\":%s,\"scope\":{\"channel_id\":%s,"
+    'event_id, CAST(format(\'{"type":"event","event_id":%d,"ts":%s,"name":%s,"scope":{"channel_id":%s,'
     '"topic_id":%s,"topic_id2":%s},"entity":{"type":%s,"id":%s},"data":%s}\','
     " event_id, json_quote(ts), json_quote(name), json_quote(scope_channel_id), json_quote(scope_topic_id),"
     " json_quote(scope_topic_id2), json_quote(entity_type), json_quote(entity_id), data_json) AS BLOB)"
@@ -60,7 +60,10 @@ def read_events(
     channels: Iterable[str] | None = None,
     topics: Iterable[str] | None = None,
 ) -> list[EventRow]:
-    """Events in ``(after, until]``, oldest first. Filters are ids; None for both means everything, empty ones nothing."""
+    """Events in ``(after, until]``, oldest first.
+
+    The filters are ids: None for both means everything, empty ones nothing.
+    """
     return list(map(_event, _select(connection, _COLUMNS, after, until, limit, channels, topics)))
 
 
