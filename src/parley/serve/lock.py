@@ -1,0 +1,141 @@
+"""One process at a time: a lock on a file of our own, held for as long as the process lives.
+
+The lock is ``flock`` on a file that is never unlinked, so the kernel frees it when its holder dies, however it dies,
+and there is no stale lock to judge. If someone replaces the file all the same, the locker notices that the path no
+longer leads to the inode it locked, and starts over. What the file says about its holder is for messages only.
+
+``flock`` belongs to the open file description. The descriptor is closed in programs that are started (close-on-exec);
+a child that is forked and runs on without ``exec`` shares it and keeps the lock alive after its parent's death, so a
+holder must not fork that way. ``release`` in such a child leaves its parent's lock alone.
+
+To look is to lock for a moment, shared. A process that is refused the exclusive lock therefore asks for a shared one:
+if it gets that, it met onlookers, not an owner, and tries again.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from parley.core.errors import WriterLockHeld
+
+_ATTEMPTS_MAX: Final = 500
+"""Onlookers hold the lock for microseconds; whoever meets one this often meets a stopped process."""
+_HOLDER_BYTES_MAX: Final = 4_096
+_FILE_MODE: Final = 0o600
+_FOLDER_MODE: Final = 0o700
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """What the lock's file says about the process that holds it; the fields are unknown until it has written them."""
+
+    pid: int | None = None
+    instance_id: str | None = None
+    started_at: str | None = None
+
+
+class InstanceLock:
+    """The right to be the one server of a workspace. As a context manager it releases the lock at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        self._owner_pid = 0
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._descriptor is not None
+
+    def acquire(self, holder: Mapping[str, object]) -> None:
+        """Takes the lock and writes ``holder`` (``pid``, ``instance_id``, ``started_at``) into its file.
+
+        Raises ``WriterLockHeld``, which names the process that holds it.
+        """
+        if self._descriptor is not None:
+            raise RuntimeError("the lock is held already")
+        self._path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        for _ in range(_ATTEMPTS_MAX):
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
+            try:
+                taken = _try_lock(descriptor, fcntl.LOCK_EX)
+                if taken and _is_still_at(self._path, descriptor):
+                    os.ftruncate(descriptor, 0)
+                    os.pwrite(descriptor, msgspec.json.encode(dict(holder)) + b"\n", 0)
+                    self._descriptor, descriptor = descriptor, -1
+                    self._owner_pid = os.getpid()
+                    return
+                if not taken and not _try_lock(descriptor, fcntl.LOCK_SH):
+                    break
+            finally:
+                if descriptor != -1:
+                    os.close(descriptor)
+            time.sleep((1 + os.getpid() % 7) / 1000)  # unequal, so that two that start together do not stay in step
+        raise _held(self._path)
+
+    def release(self) -> None:
+        """Lets the next one in. Without the lock it does nothing."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            return
+        try:
+            if self._owner_pid == os.getpid():
+                os.ftruncate(descriptor, 0)
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        finally:
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def probe(path: Path) -> Holder | None:
+    """Who holds the lock at this moment; ``None`` if nobody does. It neither creates nor changes the file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        return None if _try_lock(descriptor, fcntl.LOCK_SH) else _read_holder(descriptor)
+    finally:
+        os.close(descriptor)  # closing also gives the shared lock back
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_still_at(path: Path, descriptor: int) -> bool:
+    try:
+        at_path = path.lstat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(at_path, os.fstat(descriptor))
+
+
+def _read_holder(descriptor: int) -> Holder:
+    try:
+        return msgspec.json.decode(os.pread(descriptor, _HOLDER_BYTES_MAX, 0), type=Holder)
+    except msgspec.DecodeError:
+        return Holder()  # the holder has not written yet, or wrote something else
+
+
+def _held(path: Path) -> WriterLockHeld:
+    holder = probe(path) or Holder()
+    who = "another process" if holder.pid is None else f"process {holder.pid}"
+    since = "" if holder.started_at is None else f" since {holder.started_at}"
+    return WriterLockHeld(f"{path} is held by {who}{since}", **msgspec.structs.asdict(holder), path=str(path))

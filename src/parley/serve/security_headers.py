@@ -1,0 +1,18 @@
+"""The five headers that every answer carries, byte for byte those that existing clients compare."""
+
+from typing import Final
+
+SECURITY_HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = (
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-xss-protection", b"1; mode=block"),
+    (
+        b"content-security-policy",
+        (
+            b"default-src 'self'; script-src 'self'; style-src 'self'; "
+            b"connect-src 'self' ws://localhost:* ws://127.0.0.1:*; frame-ancestors 'none'"
+        ),
+    ),
+    (b"referrer-policy", b"no-referrer"),
+)
+"""Names in lower case, as ASGI wants them."""

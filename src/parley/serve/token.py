@@ -1,0 +1,131 @@
+"""The token that lets a caller in: kept in a file that only its owner can read, the same across restarts.
+
+After a rotation the token before it stays valid for a while, so that running clients can read the file again. The
+grace period belongs to the running server: a restart ends it. Another process rotates by writing the file; the server
+notices in ``reload`` and grants the same grace.
+
+Neither ``repr`` nor any error or warning of this module holds a token.
+"""
+
+import hmac
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from parley.core.clock import Clock
+from parley.core.errors import StartupFailed
+from parley.core.files import write_atomic
+from parley.core.ids import new_token
+
+_FILE_MODE: Final = 0o600
+_READ_BYTES_MAX: Final = 4_096
+_FORM: Final = re.compile(rb"[!-~]{32,1024}")
+"""Ours has 64 hexadecimal characters; one that a person chose must be as hard to guess and fit a header."""
+
+
+class Reloaded(NamedTuple):
+    """What a look at the file brought."""
+
+    changed: bool
+    warnings: tuple[str, ...] = ()
+
+
+class TokenStore:
+    """The current token, and those before it that are still in their grace period."""
+
+    def __init__(self, path: Path, clock: Clock, grace_seconds: float) -> None:
+        self._path = path
+        self._clock = clock
+        self._grace_seconds = grace_seconds
+        self._current = b""
+        self._previous: tuple[tuple[bytes, float], ...] = ()
+        self._signature: tuple[int, int, int] | None = None
+
+    def __repr__(self) -> str:
+        return f"TokenStore({str(self._path)!r})"
+
+    @property
+    def current(self) -> str:
+        """The token that new clients get."""
+        return self._current.decode("ascii")
+
+    def load(self) -> tuple[str, ...]:
+        """Reads the token, or makes one; returns warnings. Raises ``StartupFailed`` if the file is of no use."""
+        try:
+            token, warnings = self._read()
+        except FileNotFoundError:
+            write_atomic(self._path, f"{new_token()}\n".encode("ascii"), _FILE_MODE)
+            token, warnings = self._read()
+        except OSError as error:
+            raise StartupFailed(f"Cannot read the token in {self._path}: {error.strerror}") from error
+        if token is None:
+            raise StartupFailed(
+                f"{self._path} holds no usable token: remove it, and the next start writes a new one",
+                path=str(self._path),
+            )
+        self._current = token
+        return warnings
+
+    def matches(self, candidate: bytes | str) -> bool:
+        """Whether the candidate is a valid token. How long this takes tells nothing about the tokens."""
+        if isinstance(candidate, str):
+            candidate = candidate.encode("utf-8", "surrogatepass")
+        if hmac.compare_digest(candidate, self._current):
+            return self._current != b""
+        return self._previous != () and self._matches_previous(candidate)
+
+    def rotate(self) -> None:
+        """Writes a new token; the one before it stays valid for the grace period."""
+        write_atomic(self._path, f"{new_token()}\n".encode("ascii"), _FILE_MODE)
+        self.reload()
+
+    def reload(self) -> Reloaded:
+        """Takes over a token that was written to the file since. A file of no use changes nothing but is warned of."""
+        try:
+            if self._signature == _signature(self._path.lstat()):
+                return Reloaded(False)
+            token, warnings = self._read()
+        except OSError as error:
+            return Reloaded(False, (f"Cannot read the token in {self._path}: {error.strerror}; it stays as it was",))
+        if token is None:
+            return Reloaded(False, (*warnings, f"{self._path} holds no usable token; it stays as it was"))
+        if token == self._current:
+            return Reloaded(False, warnings)
+        now = self._clock.monotonic()
+        alive = tuple(entry for entry in self._previous if entry[1] > now and entry[0] != token)
+        self._previous = (*alive, (self._current, now + self._grace_seconds))
+        self._current = token
+        return Reloaded(True, warnings)
+
+    def _matches_previous(self, candidate: bytes) -> bool:
+        now = self._clock.monotonic()
+        self._previous = tuple(entry for entry in self._previous if entry[1] > now)
+        found = False
+        for token, _ in self._previous:
+            found |= hmac.compare_digest(candidate, token)
+        return found
+
+    def _read(self) -> tuple[bytes | None, tuple[str, ...]]:
+        """The token in the file, if it has the form of one, and what had to be put right."""
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            warnings = _fix_mode(descriptor, self._path)
+            self._signature = _signature(os.fstat(descriptor))
+            token = os.read(descriptor, _READ_BYTES_MAX).strip()
+        finally:
+            os.close(descriptor)
+        return (token if _FORM.fullmatch(token) else None), warnings
+
+
+def _signature(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _fix_mode(descriptor: int, path: Path) -> tuple[str, ...]:
+    mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+    if mode == _FILE_MODE:
+        return ()
+    os.fchmod(descriptor, _FILE_MODE)
+    return (f"{path} had mode {mode:04o} and could be read by others; it is 0600 now: consider `parley token rotate`",)
