@@ -119,6 +119,8 @@ def _open(target: str, flags: int, pragmas: dict[str, Setting], vfs: str | None)
     try:
         connection = apsw.Connection(target, flags=flags, vfs=vfs, statementcachesize=STATEMENT_CACHE_SIZE)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        # One plan per statement, whatever is bound: otherwise each new value of a range or a limit plans it again.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         for name, value in pragmas.items():
             apply_pragma(connection, name, value)
         # The first read of the file: it finds a file that is no database, and a WAL that cannot be opened, here.
