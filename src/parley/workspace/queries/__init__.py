@@ -24,6 +24,7 @@ from parley.workspace.queries.events import (
     read_events,
     read_frames,
     stored_state,
+    tail_events,
 )
 from parley.workspace.queries.search import Hits, search
 
@@ -51,4 +52,5 @@ __all__ = [
     "read_meta",
     "search",
     "stored_state",
+    "tail_events",
 ]

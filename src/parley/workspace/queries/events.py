@@ -5,7 +5,7 @@ lazily: a page costs what it returns, however sparse the filter and however long
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -33,6 +33,11 @@ _SELECT: Final = {
     (columns, scope): f"SELECT {columns} FROM events WHERE {f'{scope} = ? AND ' if scope else ''}"
     "event_id > ? AND event_id <= ? ORDER BY event_id LIMIT ?"
     for columns in (_COLUMNS, _FRAME)
+    for scope in ("", *_SCOPES)
+}
+_SELECT_TAIL: Final = {
+    scope: f"SELECT {_COLUMNS} FROM events WHERE {f'{scope} = ? AND ' if scope else ''}"
+    "event_id <= ? ORDER BY event_id DESC LIMIT ?"
     for scope in ("", *_SCOPES)
 }
 _NTH_NEWEST: Final = "SELECT event_id FROM events ORDER BY event_id DESC LIMIT 1 OFFSET ?"
@@ -78,6 +83,23 @@ def read_frames(
 ) -> Iterator[tuple[int, bytes]]:
     """The same selection as ``(event_id, text of the feed's frame)``, one at a time: frames can be large."""
     return _select(connection, _FRAME, after, until, limit, channels, topics)
+
+
+def tail_events(
+    connection: apsw.Connection,
+    *,
+    until: int,
+    limit: int,
+    channels: Iterable[str] | None = None,
+    topics: Iterable[str] | None = None,
+) -> list[EventRow]:
+    """The newest events up to ``until``, oldest first; filters as in ``read_events``."""
+    if channels is None and topics is None:
+        newest: Iterable[Any] = connection.execute(_SELECT_TAIL[""], (until, limit))
+    else:
+        streams = _streams(connection, _SELECT_TAIL, (until, limit), channels, topics)
+        newest = islice(_once(heapq.merge(*streams, key=itemgetter(0), reverse=True)), limit)
+    return list(map(_event, newest))[::-1]
 
 
 def latest_event_id(connection: apsw.Connection) -> int:
@@ -134,13 +156,25 @@ def _select(
     bounds = (after, until, limit)
     if channels is None and topics is None:
         return connection.execute(_SELECT[columns, ""], bounds)
+    statements = {scope: _SELECT[columns, scope] for scope in _SCOPES}
+    streams = _streams(connection, statements, bounds, channels, topics)
+    return islice(_once(heapq.merge(*streams, key=itemgetter(0))), limit)
+
+
+def _streams(
+    connection: apsw.Connection,
+    statements: Mapping[str, str],
+    bounds: tuple[int, ...],
+    channels: Iterable[str] | None,
+    topics: Iterable[str] | None,
+) -> list[Iterator[Any]]:
+    """One ordered stream per channel and per topic, a topic's as the place a message left and as the one it went to."""
     topics = tuple(dict.fromkeys(topics or ()))
-    streams = [
-        connection.execute(_SELECT[columns, scope], (scope_id, *bounds))
+    return [
+        connection.execute(statements[scope], (scope_id, *bounds))
         for scope, wanted in zip(_SCOPES, (dict.fromkeys(channels or ()), topics, topics), strict=True)
         for scope_id in wanted
     ]
-    return islice(_once(heapq.merge(*streams, key=itemgetter(0))), limit)
 
 
 def _event(row: Any) -> EventRow:

@@ -1,0 +1,71 @@
+"""Reading a workspace's database without its hub: while one runs, after it stopped, and from a read-only mount.
+
+An Agentlip database that was not adopted yet can be read too. It lacks what adoption adds; temporary views, which live
+in this connection and shadow the tables of the same name, give it the shape that the queries expect. Archives are
+databases of the same schema and open the same way.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import apsw
+
+from parley.core.errors import ServiceUnavailable, WorkspaceNotFound
+from parley.sqlite import apply_pragma, open_reader
+from parley.workspace.layout import Workspace
+from parley.workspace.queries.entities import read_meta
+from parley.workspace.versions import read_versions, refuse_newer
+
+_SHAPE_OF_ADOPTED: Final = (
+    "CREATE TEMP VIEW messages AS SELECT rowid AS seq, *, NULL AS reply_to FROM main.messages",
+    "CREATE TEMP VIEW archives AS SELECT NULL AS name, NULL AS up_to_event_id WHERE FALSE",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An open database that cannot be written through this connection. ``schema`` is 0 before adoption."""
+
+    connection: apsw.Connection
+    path: Path
+    db_id: str
+    schema: int
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_reading(workspace: Workspace) -> Reading:
+    """Opens the workspace's database. Raises ``WorkspaceNotFound`` without one, ``SchemaTooNew`` for a newer one."""
+    if not workspace.db.is_file():
+        raise WorkspaceNotFound(f"{workspace.root} has no database yet", start=str(workspace.root))
+    return open_reading_file(workspace.db)
+
+
+def open_reading_file(path: Path) -> Reading:
+    """Opens a database by its path: a workspace's, an archive, or a backup."""
+    connection = open_reader(path)
+    try:
+        versions = read_versions(connection)
+        refuse_newer(versions)
+        if versions == (0, 0):
+            raise ServiceUnavailable(f"{path.name} is empty: no hub has prepared it yet", reason="not_prepared")
+        if versions.adoptable:
+            apply_pragma(connection, "query_only", 0)  # it counts views of this connection's own as writing
+            for statement in _SHAPE_OF_ADOPTED:
+                connection.execute(statement)
+            apply_pragma(connection, "query_only", 1)
+        return Reading(connection, path, read_meta(connection, "db_id") or "", versions.parley)
+    except BaseException:
+        connection.close()
+        raise
