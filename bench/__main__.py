@@ -1,0 +1,144 @@
+"""``python -m bench``: starts a real hub in a temporary folder, measures it, and prints one JSON document.
+
+stdout is the document; progress goes to stderr. Everything is synced to disk (``synchronous=FULL``), rate limits are
+off, and each message carries 200 bytes.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from bench import machine
+from bench.figures import AGENTLIP, figure, verdict
+from bench.load.hub import MESSAGE_BYTES, Hub
+from bench.plan import Plan
+from bench.rivals import nats_jetstream, redis_streams
+from bench.scenarios import fanout, history, insert, move
+
+SCENARIOS = ("insert", "edit", "tail", "replay", "move", "fanout", "redis", "nats")
+WITHOUT_FTS = "[search]\nfts = false\n"
+_LISTS = re.compile(r"\[([^][{}]*)\]")
+_RIVALS = {"redis": redis_streams, "nats": nats_jetstream}
+
+
+def main() -> int:
+    options = _options()
+    plan = replace(Plan().quick() if options.quick else Plan(), repeat=options.repeat)
+    with (
+        tempfile.TemporaryDirectory(prefix="parley-bench-", dir=options.folder) as folder,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        report = runner.run(run(Path(folder), plan, options.only))
+    text = _LISTS.sub(lambda match: "[" + " ".join(match[1].split()) + "]", json.dumps(report, indent=2))
+    print(text)
+    if options.json_out:
+        options.json_out.write_text(text + "\n")
+    return 0
+
+
+async def run(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
+    """Measures what was asked for and returns the whole report."""
+    started = time.monotonic()
+    about = {"machine": machine.describe(folder), "message_bytes": MESSAGE_BYTES, "synchronous": "full"}
+    figures: dict[str, Any] = {}
+    if {"insert", "edit"} & set(only):
+        figures |= await _without_index(folder / "plain", plan, only)
+    if {"insert", "tail", "replay", "move", "fanout"} & set(only):
+        figures |= await _with_index(folder / "indexed", plan, only)
+    rivals = {name: await _rival(name, folder / name, plan) for name in _RIVALS if name in only}
+    about["machine"]["load_after"] = [round(load, 2) for load in os.getloadavg()]
+    return {
+        **about,
+        "seconds": round(time.monotonic() - started),
+        "verdict": verdict(figures),
+        "hub": figures,
+        **rivals,
+        "agentlip": AGENTLIP,
+    }
+
+
+async def _without_index(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
+    figures: dict[str, Any] = {}
+    with Hub(folder, config=WITHOUT_FTS) as hub:
+        if "insert" in only:
+            figures |= await _say("insert", insert.insert, hub, plan)
+        if "edit" in only:
+            figures |= await _say("edit", insert.edit, hub, plan)
+    return figures
+
+
+async def _with_index(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
+    figures: dict[str, Any] = {}
+    with Hub(folder) as hub:
+        if "insert" in only:
+            figures |= await _say("insert with the full-text index", insert.insert_with_fts, hub, plan)
+        if {"tail", "replay"} & set(only):
+            _progress(f"filling the log up to {plan.history} events")
+            topic_id, filled = await history.fill(hub, plan)
+            figures |= filled
+            if "replay" in only:
+                figures |= await _say("replay", history.replay, hub, plan)
+            if "tail" in only:
+                _progress("tail")
+                figures |= await history.tail(hub, plan, topic_id)
+        if "move" in only:
+            figures |= await _say("move", move.move, hub, plan)
+            figures |= await _say("large move", move.move_large, hub, plan)
+        if "fanout" in only:
+            figures |= await _say("fan-out", fanout.fanout, hub, plan)
+        figures["memory"] = figure("memory", [{"resident_mb": round(hub.process.resident_bytes() / 1e6, 1)}])
+    return figures
+
+
+async def _say(
+    name: str, scenario: Callable[[Hub, Plan], Awaitable[dict[str, Any]]], hub: Hub, plan: Plan
+) -> dict[str, Any]:
+    _progress(name)
+    return await scenario(hub, plan)
+
+
+async def _rival(name: str, folder: Path, plan: Plan) -> dict[str, Any]:
+    _progress(name)
+    rival = _RIVALS[name]
+    report = await rival.measure(folder, plan)
+    if report is None:
+        _progress(f"{rival.COMMAND} is missing: nothing to compare with; scripts/setup --bench installs it")
+        return {"missing": rival.COMMAND}
+    return report
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", type=_names, default=list(SCENARIOS), help=f"some of {','.join(SCENARIOS)}")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work: shows that it runs, not how fast")
+    parser.add_argument("--repeat", type=int, default=Plan().repeat, help="repetitions whose median counts")
+    parser.add_argument("--json-out", type=Path, help="write the document to this file, too")
+    parser.add_argument("--folder", type=Path, help="where the servers write; the system's temporary folder if omitted")
+    return parser.parse_args()
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    unknown = [name for name in names if name not in SCENARIOS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
+    return names
+
+
+def _progress(text: str) -> None:
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
