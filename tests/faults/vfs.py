@@ -3,8 +3,8 @@
 Every write, sync, truncation and deletion is one *operation*, numbered from 1. At a chosen number the disk can report
 an error (once, or from then on), or lose its power. For the latter the shim keeps, per file, what is certainly on the
 platter (all up to the file's last sync) and the list of changes since; after a cut each of those may have arrived, be
-lost, or be torn at 512-byte sectors, independent of the others. The shared-memory file is no part of it: it holds nothing
-that a restart would read.
+lost, or be torn at 512-byte sectors, independent of the others. The shared-memory file is no part of it: a restart
+reads nothing from it.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""A small workload on the real writer: batches of inserts, some of which refuse themselves, with checkpoints between."""
+"""A small workload on the real batch logic: inserts, some of which refuse themselves, with checkpoints between."""
 
 import contextlib
 import random
@@ -82,7 +82,7 @@ class RowWorkload:
             else:
                 writes.append(insert(number, "y" * self.rng.randrange(10, 2000)))
         for outcome in self.run(self.connection, writes):
-            if outcome.error is None:
+            if outcome.value is not None:
                 self.acknowledged.add(outcome.value)
         if self.rng.random() < 0.3:
             checkpoint_once(self.checkpoints, self.rng.choice(("passive", "truncate")))
