@@ -1,0 +1,73 @@
+"""The SDK: talk to a workspace's hub, read its file, and follow its events.
+
+    from parley.client import connect
+
+    with connect(start=True, sender="reviewer") as client:
+        channel = client.create_channel("general").channel
+        topic = client.create_topic(channel.id, "Release 1.2").topic
+        client.send_message(topic.id, "The build is green.")
+        for event in client.events(topics=[topic.id]):
+            print(event.event_id, event.name, event.payload)
+
+``Client`` blocks, ``AsyncClient`` has the same methods to await. Importing this package loads no server and no network
+library. Every failure is an error of ``parley.core.errors``, found here as ``errors``.
+"""
+
+from parley.client.backoff import Backoff
+from parley.client.client import AsyncClient, Client
+from parley.client.cursor import Cursor, CursorStore, FileCursor
+from parley.client.feed import AsyncFeed, Feed
+from parley.client.feed_machine import StateChange
+from parley.client.refusals import UnknownRefusal
+from parley.core import errors
+from parley.wire.events import (
+    AttachmentAdded,
+    ChannelCreated,
+    EventEnvelope,
+    MessageCreated,
+    MessageDeleted,
+    MessageEdited,
+    MessageEnriched,
+    MessageMoved,
+    Payload,
+    PluginFailed,
+    SchemaMigrated,
+    TopicCreated,
+    TopicRenamed,
+    WorkspaceAdopted,
+    WorkspaceArchived,
+)
+
+connect = Client.connect
+connect_async = AsyncClient.connect
+
+__all__ = [
+    "AsyncClient",
+    "AsyncFeed",
+    "AttachmentAdded",
+    "Backoff",
+    "ChannelCreated",
+    "Client",
+    "Cursor",
+    "CursorStore",
+    "EventEnvelope",
+    "Feed",
+    "FileCursor",
+    "MessageCreated",
+    "MessageDeleted",
+    "MessageEdited",
+    "MessageEnriched",
+    "MessageMoved",
+    "Payload",
+    "PluginFailed",
+    "SchemaMigrated",
+    "StateChange",
+    "TopicCreated",
+    "TopicRenamed",
+    "UnknownRefusal",
+    "WorkspaceAdopted",
+    "WorkspaceArchived",
+    "connect",
+    "connect_async",
+    "errors",
+]

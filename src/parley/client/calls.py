@@ -1,0 +1,192 @@
+"""Every change that a client can ask of a hub, described once as a value: what to send and what comes back.
+
+Both clients are made from these functions; see ``client``. A mutation always carries an idempotency key, its own if the
+caller gave none, so repeating it after a lost answer has one effect.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from parley.core.errors import InvalidInput
+from parley.wire import requests
+from parley.wire.answers import (
+    AttachmentResult,
+    ChannelResult,
+    Health,
+    MessageResult,
+    MoveResult,
+    Pong,
+    Status,
+    TokenRotated,
+    TopicResult,
+)
+
+T = TypeVar("T")
+
+
+class Caller(NamedTuple):
+    """What a client knows about itself, for the calls it makes."""
+
+    sender: str | None
+    new_key: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One request of the API and the type of its answer."""
+
+    method: str
+    path: str
+    answer: type[T]
+    body: bytes | None = None
+    idempotency_key: str | None = None
+
+
+def health(_caller: Caller) -> Call[Health]:
+    """How the hub is. Needs no token."""
+    return Call("GET", "/health", Health)
+
+
+def ping(_caller: Caller, echo: Any = msgspec.UNSET) -> Call[Pong]:
+    """Asks the hub for an answer, with the token checked; ``echo`` comes back as it is."""
+    return Call("POST", "/api/v1/_ping", Pong, _body(requests.Ping(echo)))
+
+
+def status(_caller: Caller) -> Call[Status]:
+    """Sizes, rates and troubles of the hub."""
+    return Call("GET", "/api/v1/status", Status)
+
+
+def rotate_token(_caller: Caller) -> Call[TokenRotated]:
+    """Gives the workspace a new token. The old one stays valid for a while; this client reads the new one by itself."""
+    return Call("POST", "/api/v1/token/rotate", TokenRotated)
+
+
+def create_channel(
+    caller: Caller, name: str, description: str | None = None, *, idempotency_key: str | None = None
+) -> Call[ChannelResult]:
+    """Makes a channel. A name that is taken raises ``InvalidInput``."""
+    body = requests.CreateChannel(name, description)
+    return _mutation(caller, "POST", "/api/v1/channels", ChannelResult, body, idempotency_key)
+
+
+def create_topic(
+    caller: Caller, channel_id: str, title: str, *, idempotency_key: str | None = None
+) -> Call[TopicResult]:
+    """Makes a topic in a channel."""
+    body = requests.CreateTopic(channel_id, title)
+    return _mutation(caller, "POST", "/api/v1/topics", TopicResult, body, idempotency_key)
+
+
+def rename_topic(caller: Caller, topic_id: str, title: str, *, idempotency_key: str | None = None) -> Call[TopicResult]:
+    """Gives a topic another title; its id stays."""
+    path = f"/api/v1/topics/{segment(topic_id)}"
+    return _mutation(caller, "PATCH", path, TopicResult, requests.RenameTopic(title), idempotency_key)
+
+
+def send_message(
+    caller: Caller,
+    topic_id: str,
+    content: str,
+    sender: str | None = None,
+    *,
+    reply_to: str | None = None,
+    client_message_id: str | None = None,
+    idempotency_key: str | None = None,
+) -> Call[MessageResult]:
+    """Posts a message, by default in the name that the client was made with.
+
+    ``client_message_id`` is an idempotency key of your own that travels in the body; give it when you keep the message
+    in a store and may send it again after a crash.
+    """
+    body = requests.CreateMessage(topic_id, _name(caller, sender, "sender"), content, reply_to, client_message_id)
+    key = idempotency_key if client_message_id is not None else idempotency_key or caller.new_key()
+    return Call("POST", "/api/v1/messages", MessageResult, _body(body), key)
+
+
+def edit_message(
+    caller: Caller,
+    message_id: str,
+    content: str,
+    *,
+    expected_version: int | None = None,
+    idempotency_key: str | None = None,
+) -> Call[MessageResult]:
+    """Replaces a message's content. With ``expected_version``, raises ``VersionConflict`` if somebody was faster."""
+    body = requests.EditMessage(content, expected_version)
+    return _mutation(caller, "PATCH", _message(message_id), MessageResult, body, idempotency_key)
+
+
+def delete_message(
+    caller: Caller,
+    message_id: str,
+    actor: str | None = None,
+    *,
+    expected_version: int | None = None,
+    idempotency_key: str | None = None,
+) -> Call[MessageResult]:
+    """Replaces a message by a tombstone. Deleting again changes nothing and answers with ``event_id`` None."""
+    body = requests.DeleteMessage(_name(caller, actor, "actor"), expected_version)
+    return _mutation(caller, "PATCH", _message(message_id), MessageResult, body, idempotency_key)
+
+
+def retopic_message(
+    caller: Caller,
+    message_id: str,
+    to_topic_id: str,
+    mode: requests.MoveMode = "one",
+    *,
+    expected_version: int | None = None,
+    idempotency_key: str | None = None,
+) -> Call[MoveResult]:
+    """Moves a message to another topic of its channel: it alone, it and all ``later`` ones, or ``all`` of its topic."""
+    body = requests.MoveMessage(to_topic_id, mode, expected_version)
+    return _mutation(caller, "PATCH", _message(message_id), MoveResult, body, idempotency_key)
+
+
+def add_attachment(
+    caller: Caller,
+    topic_id: str,
+    kind: str,
+    value: dict[str, Any],
+    *,
+    key: str | None = None,
+    dedupe_key: str | None = None,
+    source_message_id: str | None = None,
+    idempotency_key: str | None = None,
+) -> Call[AttachmentResult]:
+    """Adds structured grounding to a topic. One that is there already comes back with ``event_id`` None."""
+    body = requests.AddAttachment(kind, value, key, dedupe_key, source_message_id)
+    path = f"/api/v1/topics/{segment(topic_id)}/attachments"
+    return _mutation(caller, "POST", path, AttachmentResult, body, idempotency_key)
+
+
+def segment(name: str) -> str:
+    """An id as one segment of a path, whatever it holds."""
+    return quote(name, safe="")
+
+
+def _message(message_id: str) -> str:
+    return f"/api/v1/messages/{segment(message_id)}"
+
+
+def _mutation(
+    caller: Caller, method: str, path: str, answer: type[T], body: msgspec.Struct, idempotency_key: str | None
+) -> Call[T]:
+    return Call(method, path, answer, _body(body), idempotency_key or caller.new_key())
+
+
+def _body(body: msgspec.Struct) -> bytes:
+    # An absent member is left out: Agentlip's hub takes an explicit null for a value.
+    return msgspec.json.encode({name: value for name, value in msgspec.to_builtins(body).items() if value is not None})
+
+
+def _name(caller: Caller, given: str | None, what: str) -> str:
+    name = given if given is not None else caller.sender
+    if name is None:
+        raise InvalidInput(f"Who is it from? Give {what}=, or make the client with sender=", field=what)
+    return name

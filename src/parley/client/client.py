@@ -1,0 +1,353 @@
+"""The clients: one blocking, one asynchronous, with the same methods made from the same descriptions.
+
+A client is made without touching the network. Reads go to the workspace's file; the hub is looked up with the first
+call that needs it. ``connect`` looks it up at once, and starts one if none runs and the caller asked for that.
+"""
+
+import asyncio
+import functools
+import os
+import random as stdlib_random
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack
+
+from parley.client import calls, reads
+from parley.client.backoff import FEED_BACKOFF, Backoff, Random
+from parley.client.calls import Call, Caller
+from parley.client.cursor import CursorStore
+from parley.client.feed import AsyncFeed, Feed, Handler
+from parley.client.feed_machine import FeedMachine
+from parley.client.locating import AtUrl, InWorkspace, await_hub, start_hub
+from parley.client.perform import Hub, Patience
+from parley.client.reads import Read
+from parley.client.runners import AsyncRunner, BlockingRunner
+from parley.client.steps import HubAddress, Steps
+from parley.core.errors import HubNotRunning, InvalidInput, WorkspaceNotFound
+from parley.core.ids import new_uuid
+from parley.workspace import discovery
+from parley.workspace.layout import Workspace
+from parley.workspace.reading import open_reading
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Place = str | os.PathLike[str] | Workspace
+
+
+class Options(TypedDict, total=False):
+    """What a client can be made with besides its workspace; ``_Client.__init__`` tells the meaning of each."""
+
+    url: str | None
+    token: str | None
+    sender: str | None
+    agent: str | None
+    timeout: float
+    patience_seconds: float
+    random: Random
+
+
+class _Client:
+    """What both clients share."""
+
+    def __init__(
+        self,
+        workspace: Place | None = None,
+        *,
+        url: str | None = None,
+        token: str | None = None,
+        sender: str | None = None,
+        agent: str | None = None,
+        timeout: float = 10.0,
+        patience_seconds: float = 30.0,
+        random: Random = stdlib_random.random,
+    ) -> None:
+        """A client of the workspace in this folder or the nearest one above.
+
+        Without a folder it is the one that ``PARLEY_WORKSPACE`` names, else the one around the current folder.
+
+        ``url`` names the hub instead, and reads then go there too unless a workspace is given as well. ``token``
+        replaces the one in the workspace. ``sender`` is who messages are from, ``agent`` the name under which requests
+        are counted. ``timeout`` bounds one request, ``patience_seconds`` the waits between the tries of one call.
+        """
+        self.workspace: Workspace | None = None
+        if isinstance(workspace, Workspace):
+            self.workspace = workspace
+        elif workspace is not None or url is None:
+            self.workspace = discovery.discover(None if workspace is None else Path(workspace))
+        self.caller = Caller(sender, new_uuid)
+        self.hub = Hub(
+            _locate(self.workspace, url, token), agent=agent, patience=Patience(patience_seconds), random=random
+        )
+        self._timeout = timeout
+        self._random = random
+
+    def _ensure_hub(self, start: bool, idle_shutdown_ms: int | None) -> Steps[HubAddress]:
+        try:
+            return (yield from self.hub.reach())
+        except HubNotRunning:
+            if not start or self.workspace is None:
+                raise
+        yield from start_hub(self.workspace.root, idle_shutdown_ms=idle_shutdown_ms)
+        return (yield from await_hub(self.hub.reach))
+
+    def _from_file(self, call: Call[T]) -> Callable[[], T] | None:
+        """How to answer the call without a hub, if that is possible."""
+        workspace = self.workspace
+        if workspace is None or not isinstance(call, Read) or call.from_file is None:
+            return None
+        from_file = call.from_file
+
+        def read() -> T:
+            with open_reading(workspace) as reading:
+                return from_file(reading.connection)
+
+        return read
+
+    def _feed_machine(
+        self,
+        after: int | None,
+        channels: Sequence[str] | None,
+        topics: Sequence[str] | None,
+        cursor: CursorStore | None,
+        backoff: Backoff,
+    ) -> FeedMachine:
+        stored = cursor.load() if cursor is not None else None
+        return FeedMachine(
+            random=self._random, cursor=stored, after=after, channels=channels, topics=topics, backoff=backoff
+        )
+
+
+def _blocking(describe: Callable[Concatenate[Caller, P], Call[T]]) -> "Callable[Concatenate[Client, P], T]":
+    @functools.wraps(describe)
+    def method(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return client.perform(describe(client.caller, *args, **kwargs))
+
+    return method
+
+
+def _awaiting(
+    describe: Callable[Concatenate[Caller, P], Call[T]],
+) -> "Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]":
+    @functools.wraps(describe)
+    async def method(client: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await client.perform(describe(client.caller, *args, **kwargs))
+
+    return method
+
+
+class Client(_Client):
+    """A blocking client. Several threads may share it; each feed belongs to one."""
+
+    def __init__(self, workspace: Place | None = None, **options: Unpack[Options]) -> None:
+        super().__init__(workspace, **options)
+        self._runner = BlockingRunner(self._timeout)
+        self._feeds: weakref.WeakSet[Feed] = weakref.WeakSet()
+
+    @classmethod
+    def connect(
+        cls,
+        workspace: Place | None = None,
+        *,
+        start: bool = False,
+        idle_shutdown_ms: int | None = None,
+        **options: Unpack[Options],
+    ) -> "Client":
+        """A client whose hub is known to run. Raises ``HubNotRunning``, unless ``start`` lets it start one now.
+
+        A hub that is started outlives this process; ``idle_shutdown_ms`` makes it stop when nobody uses it any more.
+        """
+        _check_start(start, options)
+        try:
+            client = cls(workspace, **options)
+        except WorkspaceNotFound:
+            if not start or workspace is None or isinstance(workspace, Workspace):
+                raise
+            BlockingRunner(0).run(start_hub(Path(workspace), idle_shutdown_ms=idle_shutdown_ms))
+            client = cls(workspace, **options)
+        try:
+            client._runner.run(client._ensure_hub(start, idle_shutdown_ms))
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the feeds and the connections. The hub goes on."""
+        for feed in list(self._feeds):
+            feed.close()
+        self._runner.close()
+
+    def perform(self, call: Call[T]) -> T:
+        """Carries out a call that was described, from the file if that is enough."""
+        from_file = self._from_file(call)
+        return self._runner.run(self.hub.perform(call)) if from_file is None else from_file()
+
+    def events(
+        self,
+        after: int | None = None,
+        *,
+        channels: Sequence[str] | None = None,
+        topics: Sequence[str] | None = None,
+        cursor: CursorStore | None = None,
+        on_state: Handler | None = None,
+        backoff: Backoff = FEED_BACKOFF,
+    ) -> Feed:
+        """The events after a cursor, then those that come, for ever; without a cursor from the oldest one kept.
+
+        Channels are named by id or name, topics by id; an event that matches any of them is passed on, and without both
+        every event. A cursor store is read now and written as events are processed; ``after`` counts while it is empty.
+        """
+        machine = self._feed_machine(after, channels, topics, cursor, backoff)
+        feed = Feed(machine, cursor, on_state, lambda: self._runner.run(self.hub.reach()), self._timeout)
+        self._feeds.add(feed)
+        return feed
+
+    health = _blocking(calls.health)
+    ping = _blocking(calls.ping)
+    status = _blocking(calls.status)
+    rotate_token = _blocking(calls.rotate_token)
+    create_channel = _blocking(calls.create_channel)
+    create_topic = _blocking(calls.create_topic)
+    rename_topic = _blocking(calls.rename_topic)
+    send_message = _blocking(calls.send_message)
+    edit_message = _blocking(calls.edit_message)
+    delete_message = _blocking(calls.delete_message)
+    retopic_message = _blocking(calls.retopic_message)
+    add_attachment = _blocking(calls.add_attachment)
+    list_channels = _blocking(reads.list_channels)
+    list_topics = _blocking(reads.list_topics)
+    get_topic = _blocking(reads.get_topic)
+    get_message = _blocking(reads.get_message)
+    tail_messages = _blocking(reads.tail_messages)
+    page_messages = _blocking(reads.page_messages)
+    list_attachments = _blocking(reads.list_attachments)
+    search = _blocking(reads.search)
+    read_events = _blocking(reads.read_events)
+
+
+class AsyncClient(_Client):
+    """An asynchronous client. It belongs to the event loop that it is first used in."""
+
+    def __init__(self, workspace: Place | None = None, **options: Unpack[Options]) -> None:
+        super().__init__(workspace, **options)
+        self._runner = AsyncRunner(self._timeout)
+        self._feeds: weakref.WeakSet[AsyncFeed] = weakref.WeakSet()
+
+    @classmethod
+    async def connect(
+        cls,
+        workspace: Place | None = None,
+        *,
+        start: bool = False,
+        idle_shutdown_ms: int | None = None,
+        **options: Unpack[Options],
+    ) -> "AsyncClient":
+        """A client whose hub is known to run. Raises ``HubNotRunning``, unless ``start`` lets it start one now.
+
+        A hub that is started outlives this process; ``idle_shutdown_ms`` makes it stop when nobody uses it any more.
+        """
+        _check_start(start, options)
+        try:
+            client = cls(workspace, **options)
+        except WorkspaceNotFound:
+            if not start or workspace is None or isinstance(workspace, Workspace):
+                raise
+            await AsyncRunner(0).run(start_hub(Path(workspace), idle_shutdown_ms=idle_shutdown_ms))
+            client = cls(workspace, **options)
+        try:
+            await client._runner.run(client._ensure_hub(start, idle_shutdown_ms))
+        except BaseException:
+            await client.aclose()
+            raise
+        return client
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes the feeds and the connections. The hub goes on."""
+        for feed in list(self._feeds):
+            await feed.aclose()
+        await self._runner.aclose()
+
+    async def perform(self, call: Call[T]) -> T:
+        """Carries out a call that was described, from the file if that is enough."""
+        from_file = self._from_file(call)
+        if from_file is None:
+            return await self._runner.run(self.hub.perform(call))
+        return await asyncio.to_thread(from_file)
+
+    def events(
+        self,
+        after: int | None = None,
+        *,
+        channels: Sequence[str] | None = None,
+        topics: Sequence[str] | None = None,
+        cursor: CursorStore | None = None,
+        on_state: Handler | None = None,
+        backoff: Backoff = FEED_BACKOFF,
+    ) -> AsyncFeed:
+        """The events after a cursor, then those that come, for ever; without a cursor from the oldest one kept.
+
+        Channels are named by id or name, topics by id; an event that matches any of them is passed on, and without both
+        every event. A cursor store is read now and written as events are processed; ``after`` counts while it is empty.
+        """
+        machine = self._feed_machine(after, channels, topics, cursor, backoff)
+        feed = AsyncFeed(machine, cursor, on_state, lambda: self._runner.run(self.hub.reach()), self._timeout)
+        self._feeds.add(feed)
+        return feed
+
+    health = _awaiting(calls.health)
+    ping = _awaiting(calls.ping)
+    status = _awaiting(calls.status)
+    rotate_token = _awaiting(calls.rotate_token)
+    create_channel = _awaiting(calls.create_channel)
+    create_topic = _awaiting(calls.create_topic)
+    rename_topic = _awaiting(calls.rename_topic)
+    send_message = _awaiting(calls.send_message)
+    edit_message = _awaiting(calls.edit_message)
+    delete_message = _awaiting(calls.delete_message)
+    retopic_message = _awaiting(calls.retopic_message)
+    add_attachment = _awaiting(calls.add_attachment)
+    list_channels = _awaiting(reads.list_channels)
+    list_topics = _awaiting(reads.list_topics)
+    get_topic = _awaiting(reads.get_topic)
+    get_message = _awaiting(reads.get_message)
+    tail_messages = _awaiting(reads.tail_messages)
+    page_messages = _awaiting(reads.page_messages)
+    list_attachments = _awaiting(reads.list_attachments)
+    search = _awaiting(reads.search)
+    read_events = _awaiting(reads.read_events)
+
+
+def _locate(workspace: Workspace | None, url: str | None, token: str | None) -> Callable[[], Steps[HubAddress]]:
+    if url is not None:
+        return AtUrl(url, lambda: token or _token_on_disk(workspace)).locate
+    assert workspace is not None
+    return InWorkspace(workspace, _db_id, token).locate
+
+
+def _token_on_disk(workspace: Workspace | None) -> str | None:
+    if workspace is None or not workspace.token.exists():
+        return None
+    return workspace.token.read_text().strip()
+
+
+def _db_id(workspace: Workspace) -> str:
+    with open_reading(workspace) as reading:
+        return reading.db_id
+
+
+def _check_start(start: bool, options: Options) -> None:
+    if start and options.get("url") is not None:
+        raise InvalidInput("A hub can be started in a workspace, not at a url", field="start")

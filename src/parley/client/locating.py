@@ -1,0 +1,115 @@
+"""Finding the hub of a workspace, and starting one if the caller asked for that.
+
+``server.json`` is only a hint: a crash leaves it behind, and another process may have taken its port since. So before a
+token is sent anywhere, ``/health`` must answer there in our protocol and for the database that lies on this disk.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from parley.client.steps import Exited, HubAddress, Pause, Reply, Request, Spawn, Steps, exchange
+from parley.core.errors import HubNotRunning, StartupFailed
+from parley.core.exits import Exit
+from parley.wire.answers import Health
+from parley.wire.server_file import PROTOCOL_VERSION, ServerFile
+from parley.workspace.layout import Workspace
+
+START_SECONDS_MAX: Final = 30.0
+"""How long a hub that another process is starting may take until it answers."""
+START_POLL_SECONDS: Final = 0.05
+STDERR_CHARS_MAX: Final = 2_000
+"""How much of a failed start's complaint is kept in the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class InWorkspace:
+    """The hub that serves a workspace on this machine."""
+
+    workspace: Workspace
+    db_id: Callable[[Workspace], str]
+    """Reads the identity of the database on disk."""
+    token: str | None = None
+    """Used instead of the one in ``server.json``."""
+
+    def locate(self) -> Steps[HubAddress]:
+        """The address in ``server.json``, if this workspace's hub answers there."""
+        hint = _read_server_file(self.workspace.server_file)
+        health = yield from _ask_health(hint.base_url)
+        if health.db_id != self.db_id(self.workspace):
+            raise HubNotRunning(
+                f"The hub at {hint.base_url} serves another workspace than {self.workspace.root}",
+                url=hint.base_url,
+                db_id=health.db_id,
+            )
+        return HubAddress(hint.base_url, self.token or hint.auth_token, health.db_id, health.instance_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AtUrl:
+    """A hub known by its address alone."""
+
+    url: str
+    token: Callable[[], str | None]
+    """Asked at every look-up, since the token may have been rotated."""
+
+    def locate(self) -> Steps[HubAddress]:
+        """The address, if a hub of our protocol answers there."""
+        base_url = self.url.rstrip("/")
+        health = yield from _ask_health(base_url)
+        return HubAddress(base_url, self.token(), health.db_id, health.instance_id)
+
+
+def start_hub(folder: Path, *, idle_shutdown_ms: int | None, python: str = sys.executable) -> Steps[None]:
+    """Starts a hub that outlives this process. One that somebody else started at the same moment is as good."""
+    argv = [python, "-m", "parley", "up", "--workspace", str(folder), "--detach", "--json"]
+    if idle_shutdown_ms is not None:
+        argv += ["--idle-shutdown-ms", str(idle_shutdown_ms)]
+    ended = yield Spawn(tuple(argv))
+    assert isinstance(ended, Exited)
+    if ended.code not in (Exit.OK, Exit.ALREADY_RUNNING):
+        reason = ended.stderr.strip()[-STDERR_CHARS_MAX:] or f"exit code {ended.code}"
+        raise StartupFailed(f"The hub of {folder} did not start: {reason}", exit_code=ended.code)
+
+
+def await_hub(locate: Callable[[], Steps[HubAddress]]) -> Steps[HubAddress]:
+    """The address of a hub that is being started, as soon as it answers."""
+    waited = 0.0
+    while True:
+        try:
+            return (yield from locate())
+        except HubNotRunning:
+            if waited >= START_SECONDS_MAX:
+                raise
+        yield Pause(START_POLL_SECONDS)
+        waited += START_POLL_SECONDS
+
+
+def _read_server_file(path: Path) -> ServerFile:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=ServerFile)
+    except FileNotFoundError:
+        raise HubNotRunning(f"No hub is running for {path.parent.parent}", server_file=str(path)) from None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise HubNotRunning(f"{path} cannot be read: {error}", server_file=str(path)) from error
+
+
+def _ask_health(base_url: str) -> Steps[Health]:
+    outcome = yield from exchange(Request("GET", f"{base_url}/health", {}))
+    if not isinstance(outcome, Reply):
+        raise HubNotRunning(f"No hub answers at {base_url}: {outcome.message}", url=base_url) from outcome
+    try:
+        health = msgspec.json.decode(outcome.body, type=Health)
+    except msgspec.MsgspecError:
+        raise HubNotRunning(f"What answers at {base_url} is not a hub", url=base_url) from None
+    if health.protocol_version != PROTOCOL_VERSION:
+        raise HubNotRunning(
+            f"The hub at {base_url} speaks protocol {health.protocol_version}, this client {PROTOCOL_VERSION}",
+            url=base_url,
+            protocol_version=health.protocol_version,
+        )
+    return health

@@ -1,0 +1,131 @@
+"""The two ways to carry out a step: blocking this thread, or awaiting it. Nothing is decided here.
+
+The HTTP library is loaded with the first request, so that importing the client costs little. Proxies from the
+environment are not used: the hub is on this machine, or behind a tunnel that the caller made.
+"""
+
+import asyncio
+import subprocess
+import tempfile
+import time
+from typing import IO, TYPE_CHECKING, TypeVar, assert_never
+
+from parley.client.steps import Exited, Outcome, Pause, Reply, Request, Spawn, Step, Steps
+from parley.core.errors import ConnectionFailed
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+
+class BlockingRunner:
+    """Runs steps in the calling thread. May be used by several threads."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._http: httpx.Client | None = None
+
+    def run(self, steps: Steps[T]) -> T:
+        """The value that the generator returns."""
+        outcome: Outcome = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as done:
+                return done.value
+            outcome = self._carry_out(step)
+
+    def close(self) -> None:
+        if self._http is not None:
+            self._http.close()
+
+    def _carry_out(self, step: Step) -> Outcome:
+        match step:
+            case Request():
+                return self._exchange(step)
+            case Pause(seconds):
+                return time.sleep(seconds)
+            case Spawn(argv):
+                with tempfile.TemporaryFile() as complaint:
+                    ended = subprocess.run(
+                        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=complaint, check=False
+                    )
+                    return Exited(ended.returncode, _text(complaint))
+            case _:
+                assert_never(step)
+
+    def _exchange(self, request: Request) -> Reply | ConnectionFailed:
+        import httpx
+
+        if self._http is None:
+            self._http = httpx.Client(timeout=self._timeout, trust_env=False)
+        try:
+            return _reply(
+                self._http.request(request.method, request.url, headers=request.headers, content=request.body)
+            )
+        except httpx.HTTPError as error:
+            return _failure(request, error)
+
+
+class AsyncRunner:
+    """Runs steps in the event loop that it is first used in."""
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._http: httpx.AsyncClient | None = None
+
+    async def run(self, steps: Steps[T]) -> T:
+        """The value that the generator returns."""
+        outcome: Outcome = None
+        while True:
+            try:
+                step = steps.send(outcome)
+            except StopIteration as done:
+                return done.value
+            outcome = await self._carry_out(step)
+
+    async def aclose(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def _carry_out(self, step: Step) -> Outcome:
+        match step:
+            case Request():
+                return await self._exchange(step)
+            case Pause(seconds):
+                return await asyncio.sleep(seconds)
+            case Spawn(argv):
+                with tempfile.TemporaryFile() as complaint:
+                    process = await asyncio.create_subprocess_exec(
+                        *argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=complaint
+                    )
+                    return Exited(await process.wait(), _text(complaint))
+            case _:
+                assert_never(step)
+
+    async def _exchange(self, request: Request) -> Reply | ConnectionFailed:
+        import httpx
+
+        if self._http is None:
+            self._http = httpx.AsyncClient(timeout=self._timeout, trust_env=False)
+        try:
+            return _reply(
+                await self._http.request(request.method, request.url, headers=request.headers, content=request.body)
+            )
+        except httpx.HTTPError as error:
+            return _failure(request, error)
+
+
+def _reply(response: "httpx.Response") -> Reply:
+    return Reply(response.status_code, response.content, response.headers.get("Retry-After"))
+
+
+def _failure(request: Request, error: "httpx.HTTPError") -> ConnectionFailed:
+    return ConnectionFailed(f"{type(error).__name__}: {error}".rstrip(": "), method=request.method, url=request.url)
+
+
+def _text(complaint: IO[bytes]) -> str:
+    # A file and not a pipe: a hub that stays behind may hold its end open, and reading a pipe to its end would hang.
+    complaint.seek(0)
+    return complaint.read().decode(errors="replace")
