@@ -68,7 +68,7 @@ def iso(now_ms: int) -> str:
 
 
 def parse_iso(text: str) -> int:
-    """Milliseconds since the epoch of an ISO 8601 time; a time without a zone is taken as UTC. Raises ``ValueError``."""
+    """Milliseconds since the epoch of an ISO 8601 time; without a zone it is taken as UTC. Raises ``ValueError``."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

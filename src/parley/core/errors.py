@@ -96,6 +96,10 @@ class MethodNotAllowed(Refused):
     status = 405
     hint = "Use one of the methods in the Allow header."
 
+    def __init__(self, method: str, allow: list[str]) -> None:
+        self.allow = allow
+        super().__init__(f"{method} is not allowed here", allow=allow)
+
 
 class MessageDeleted(Refused):
     """A deleted message cannot be edited."""
@@ -120,6 +124,7 @@ class VersionConflict(Refused):
     hint = "Read the message again, then repeat the change with its current version."
 
     def __init__(self, message_id: str, *, expected: int, current: int) -> None:
+        self.current_version = current
         super().__init__(
             f"Version conflict for message {message_id}: expected {expected}, current {current}",
             expected=expected,

@@ -84,11 +84,11 @@ def scope_problem(name: str, *, channel_id: str | None, topic_id: str | None, to
     spec = EVENTS.get(name)
     if spec is None:
         return f"{name} is not in the event catalogue"
-    given = {
+    given = frozenset(
         scope
         for scope, value in (("channel_id", channel_id), ("topic_id", topic_id), ("topic_id2", topic_id2))
         if value is not None
-    }
+    )
     if given != spec.scopes:
         return f"{name} must carry the scopes {sorted(spec.scopes)}, not {sorted(given)}"
     return None

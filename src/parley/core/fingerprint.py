@@ -1,8 +1,8 @@
 """The request fingerprint: two requests with one idempotency key are the same request iff their fingerprints are equal.
 
-``sha256(version ␀ kind ␀ ref ␀ reply_to ␀ priority ␀ meta ␀ body_hash)``: all UTF-8, ``meta`` as canonical JSON (the empty
-object is the empty text), ``body_hash`` the 64 lower-case hexadecimal characters of the body's SHA-256. Since the parts
-are separated by NUL, none may contain one; control characters are refused before hashing.
+``sha256(version ␀ kind ␀ ref ␀ reply_to ␀ priority ␀ meta ␀ body_hash)``: all UTF-8, ``meta`` as canonical JSON (the
+empty object is the empty text), ``body_hash`` the 64 lower-case hexadecimal characters of the body's SHA-256. Since the
+parts are separated by NUL, none may contain one; control characters are refused before hashing.
 """
 
 import hashlib

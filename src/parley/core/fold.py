@@ -3,8 +3,9 @@
 If the log is complete, folding it gives exactly the rows of the hub's tables, column by column. Property tests, crash
 campaigns and the pipeline's audit rest on that.
 
-``topics.updated_at`` is the time of the last event that changed what the topic holds: its creation and renaming, messages
-posted to it, and messages moved out of it or into it. Every other time column is the ``ts`` of the event that set it.
+``topics.updated_at`` is the time of the last event that changed what the topic holds: its creation and renaming,
+messages posted to it, and messages moved out of it or into it. Every other time column is the ``ts`` of the event that
+set it.
 """
 
 from collections.abc import Iterable, Mapping

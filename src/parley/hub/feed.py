@@ -70,8 +70,8 @@ class Subscriber:
         if self.phase != "replaying":
             return
         self.cursor = batch.cursor
-        if batch.count:
-            self._feed.delivered += batch.count
+        if batch.events:
+            self._feed.delivered += batch.events
             self._outlet.write(batch.data)
         self._go_on()
 
@@ -180,9 +180,7 @@ class Feed:
         return max((self.latest - subscriber.cursor for subscriber in self._behind()), default=0)
 
     def _behind(self) -> Iterable[Subscriber]:
-        return (
-            subscriber for group in self._groups.values() for subscriber in group if subscriber.phase != "live"
-        )
+        return (subscriber for group in self._groups.values() for subscriber in group if subscriber.phase != "live")
 
 
 def _select(events: list[StoredEvent], frames: list[bytes], wanted: Filter) -> list[bytes]:

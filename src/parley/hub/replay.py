@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import apsw
 
-from parley.workspace.events import read_frames
+from parley.workspace.queries import read_frames
 
 BATCH_BYTES_MAX: Final = 1024 * 1024
 """A batch of large events is cut here, so that a slow reader never holds more than this in memory."""
@@ -22,10 +22,10 @@ class Filter(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Frames ready for the socket, and the cursor they lead to."""
+    """Frames ready for the socket, how many they are, and the cursor they lead to."""
 
     data: bytes
-    count: int
+    events: int
     cursor: int
 
 

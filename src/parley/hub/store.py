@@ -17,14 +17,14 @@ from parley.core.clock import Clock
 from parley.core.errors import DatabaseCorrupt, ParleyError
 from parley.core.ids import IdSource
 from parley.hub.transaction import Tx
+from parley.sqlite import AsyncWriter, close_quietly, open_reader, translate
 from parley.workspace import queries
 from parley.workspace.log import StoredEvent
-from parley.sqlite import AsyncWriter, close_quietly, open_reader, open_writer, translate
-from parley.sqlite.connect import Synchronous
 
 T = TypeVar("T")
 SLOW_READERS: Final = 2
 """As many as there are cores on a small machine; more would only take turns."""
+
 
 class Written(NamedTuple):
     """What a rule returned, and the events it appended."""
@@ -39,20 +39,21 @@ class Store:
     def __init__(
         self,
         path: Path,
+        writing: apsw.Connection,
         *,
         clock: Clock,
-        synchronous: Synchronous = "full",
         queue_max: int,
         on_events: Callable[[list[StoredEvent], int], None],
         on_corrupt: Callable[[DatabaseCorrupt], None],
         on_death: Callable[[BaseException], None],
     ) -> None:
-        """``on_events`` gets the events of one commit, in order, on the loop, before any caller learns of it."""
+        """``writing`` is the one connection that writes; the store closes it. ``on_events`` gets the events of one
+        commit, in order, on the loop, before any caller learns of it, and how many writes shared the commit."""
         self.path = path
         self._clock = clock
         self._on_events = on_events
         self._on_corrupt = on_corrupt
-        self._writing = open_writer(path, synchronous=synchronous)
+        self._writing = writing
         self._ids = IdSource(queries.largest_ids(self._writing))
         self._reading = open_reader(path)
         self._slow: SimpleQueue[apsw.Connection] = SimpleQueue()

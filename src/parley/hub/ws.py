@@ -1,9 +1,9 @@
 """``/ws``: the feed on a socket.
 
-uvicorn hands an upgrade request to the protocol class made here. ``websockets`` does the handshake and parses what the
-client sends; what the hub sends is written straight to the transport, because the feed's frames are already made and the
-same bytes go to many sockets. The rules of the feed are in ``feed``; this is its shell: a socket, timers, and reads on a
-thread.
+uvicorn hands an upgrade request to the protocol class made here. ``websockets`` does the handshake and parses what
+the client sends; what the hub sends is written straight to the transport, because the feed's frames are already made
+and the same bytes go to many sockets. The rules of the feed are in ``feed``; this is its shell: a socket, timers, and
+reads on a thread.
 """
 
 import asyncio
@@ -39,7 +39,6 @@ from parley.serve import SECURITY_HEADERS, host_allowed, origin_allowed, request
 from parley.wire.answers import error_body
 from parley.wire.events import Hello, HelloOk, Subscriptions
 from parley.workspace import queries
-from parley.workspace.events import oldest_cursor
 from parley.workspace.log import encode_json
 
 if TYPE_CHECKING:
@@ -363,5 +362,3 @@ def _header(request: Request, name: str) -> bytes | None:
 def _bearer(request: Request) -> str:
     scheme, _, token = ((_header(request, "Authorization") or b"").decode("latin-1")).partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-

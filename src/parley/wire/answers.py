@@ -29,7 +29,7 @@ def error_body(error: ParleyError) -> ErrorBody:
         code=error.code,
         details=error.details or UNSET,
         message=error.message if error.code == "SHUTTING_DOWN" else UNSET,
-        current_version=error.details["current"] if isinstance(error, VersionConflict) else UNSET,
+        current_version=error.current_version if isinstance(error, VersionConflict) else UNSET,
     )
 
 
@@ -47,6 +47,35 @@ class Health(msgspec.Struct, frozen=True):
     """What is degraded, in words; empty when all is well."""
 
 
+class Status(msgspec.Struct, frozen=True):
+    """``GET /api/v1/status``"""
+
+    status: Literal["ok", "degraded"]
+    problems: list[str]
+    latest_event_id: int
+    ws_connections: int
+    writes_waiting: int
+    db_bytes: int
+    wal_bytes: int
+    disk_free_bytes: int
+    checkpoint_age_seconds: float
+    uptime_seconds: int
+    metrics: dict[str, Any]
+    """The metrics of the last full minute, as they stand in the log."""
+
+
+class OneTopic(msgspec.Struct, frozen=True):
+    """``GET /api/v1/topics/{topic_id}``"""
+
+    topic: Topic
+
+
+class OneMessage(msgspec.Struct, frozen=True):
+    """``GET /api/v1/messages/{message_id}``"""
+
+    message: Message
+
+
 class Pong(msgspec.Struct, frozen=True, omit_defaults=True):
     """``POST /api/v1/_ping``"""
 
@@ -56,9 +85,10 @@ class Pong(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Channels(msgspec.Struct, frozen=True):
-    """Channels by name."""
+    """Channels by name. All of them fit in one answer, so ``cursor`` is always null."""
 
     channels: list[Channel]
+    cursor: str | None = None
 
 
 class Topics(msgspec.Struct, frozen=True):
@@ -78,9 +108,10 @@ class Messages(msgspec.Struct, frozen=True):
 
 
 class Attachments(msgspec.Struct, frozen=True):
-    """A topic's attachments, newest first."""
+    """A topic's attachments, newest first. All of them fit in one answer, so ``cursor`` is always null."""
 
     attachments: list[Attachment]
+    cursor: str | None = None
 
 
 class SearchHits(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Events as they cross the wire: the envelope on ``/ws``, the row on ``/api/v1/events``, and a typed payload per name.
 
-A reader must ignore names and members it does not know. ``decode_payload`` therefore returns the plain dictionary for an
-unknown name.
+A reader must ignore names and members it does not know. ``decode_payload`` therefore returns the plain dictionary for
+an unknown name.
 """
 
 from typing import Any

@@ -1,21 +1,21 @@
 """Attachments: added once per (topic, kind, key, dedupe key), whoever tries and however often."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from parley.core import ids
 from parley.core.canonical import canonical_json
 from parley.core.errors import InvalidInput, NotFound, PayloadTooLarge
 from parley.core.limits import DEDUPE_KEY_CHARS_MAX, JSON_DEPTH_MAX
 from parley.core.urls import LINK_KINDS, check_link
-from parley.hub.transaction import Tx
-from parley.workspace.log import Draft, encode_json
 from parley.hub.rules.channels import topic_of
 from parley.hub.rules.idempotency import Once, earlier, remember
+from parley.hub.transaction import Tx
 from parley.wire.answers import AttachmentResult
 from parley.wire.entities import Attachment, Topic
 from parley.wire.requests import AddAttachment
 from parley.workspace import queries
+from parley.workspace.log import Draft, encode_json
 
 
 def check_attachment(request: AddAttachment, bytes_max: int) -> str:
@@ -97,12 +97,14 @@ def _add(
 
 def _depth(value: object) -> int:
     """How deep the value is nested, found without recursion."""
-    deepest, open_values = 0, [(value, 1)]
+    deepest = 0
+    open_values: list[tuple[Any, int]] = [(value, 1)]
     while open_values:
         current, depth = open_values.pop()
         deepest = max(deepest, depth)
         if isinstance(current, dict):
-            open_values.extend((child, depth + 1) for child in current.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            members = cast("dict[str, Any]", current)
+            open_values.extend((child, depth + 1) for child in members.values())
         elif isinstance(current, list):
-            open_values.extend((child, depth + 1) for child in current)  # pyright: ignore[reportUnknownVariableType]
+            open_values.extend((child, depth + 1) for child in cast("list[Any]", current))
     return deepest

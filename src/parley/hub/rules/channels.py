@@ -2,13 +2,13 @@
 
 from parley.core import ids
 from parley.core.errors import InvalidInput, NotFound
-from parley.hub.transaction import Tx
-from parley.workspace.log import Draft
 from parley.hub.rules.idempotency import Once, earlier, remember
+from parley.hub.transaction import Tx
 from parley.wire.answers import ChannelResult, TopicResult
 from parley.wire.entities import Channel, Topic
 from parley.wire.requests import CreateChannel, CreateTopic, RenameTopic
 from parley.workspace import queries
+from parley.workspace.log import Draft
 
 
 def create_channel(tx: Tx, request: CreateChannel, once: Once | None = None) -> ChannelResult:

@@ -5,15 +5,15 @@ from parley.core.errors import InvalidInput, MessageDeleted, NotFound, PayloadTo
 from parley.core.limits import TOMBSTONE, VERSION_MAX
 from parley.core.settings import UrlSettings
 from parley.core.urls import extract_urls
-from parley.hub.transaction import Tx
-from parley.workspace.log import Draft
 from parley.hub.rules.attachments import attach_urls
 from parley.hub.rules.channels import topic_of
 from parley.hub.rules.idempotency import Once, earlier, remember
+from parley.hub.transaction import Tx
 from parley.wire.answers import MessageResult
 from parley.wire.entities import Message
 from parley.wire.requests import CreateMessage, DeleteMessage, EditMessage
 from parley.workspace import queries
+from parley.workspace.log import Draft
 
 
 def check_content(content: str, bytes_max: int) -> None:
@@ -75,9 +75,7 @@ def edit_message(
         "new_content": new.content_raw,
         "version": new.version,
     }
-    event_id = tx.append(
-        Draft("message.edited", message_id, payload, channel_id=new.channel_id, topic_id=new.topic_id)
-    )
+    event_id = tx.append(Draft("message.edited", message_id, payload, channel_id=new.channel_id, topic_id=new.topic_id))
     _attach_links(tx, new, urls)
     remember(tx, once, "message.edit", message_id, event_id)
     return MessageResult(new, event_id)

@@ -1,24 +1,24 @@
 """Moving messages between the topics of a channel.
 
-A selection up to the batch size moves in one transaction. A larger one is written down as a row of ``moves`` in the same
-transaction that moves its first chunk; further chunks follow as writes of their own, so other writes pass in between.
-The row makes the move survive a crash: the next start goes on with it. Each chunk takes what is *still* in the old topic,
-so a message that somebody else moved in the meantime stays where they put it.
+A selection up to the batch size moves in one transaction. A larger one is written down as a row of ``moves`` in the
+same transaction that moves its first chunk; further chunks follow as writes of their own, so other writes pass in
+between. The row makes the move survive a crash: the next start goes on with it. Each chunk takes what is *still* in the
+old topic, so a message that somebody else moved in the meantime stays where they put it.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from parley.core.errors import CrossChannelMove, InvalidInput
 from parley.core.limits import VERSION_MAX
-from parley.hub.transaction import Tx
-from parley.workspace.log import Draft, encode_json
 from parley.hub.rules.channels import topic_of
 from parley.hub.rules.idempotency import Once, earlier, remember
 from parley.hub.rules.messages import check_version, message_of
+from parley.hub.transaction import Tx
 from parley.wire.answers import MoveResult
 from parley.wire.requests import MoveMessage
+from parley.workspace.log import Draft, encode_json
 
 _decode_ranges = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
@@ -113,7 +113,7 @@ def _first_result(tx: Tx, move_id: int | None) -> MoveResult | Moving:
 
 def _move_chunk(tx: Tx, span: _Span, batch_max: int) -> tuple[range, int | None]:
     """Moves up to ``batch_max`` messages; the ids of their events, and where the next chunk starts, if there is one."""
-    rows = tx.db.execute(
+    rows: list[Any] = tx.db.execute(
         "SELECT seq, id, version FROM messages WHERE topic_id = ? AND seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
         (span.from_topic_id, span.first_seq, span.last_seq, batch_max + 1),
     ).fetchall()
@@ -128,9 +128,7 @@ def _move_chunk(tx: Tx, span: _Span, batch_max: int) -> tuple[range, int | None]
         (span.to_topic_id, span.from_topic_id, chunk[0][0], chunk[-1][0]),
     )
     event_ids = tx.append_many([_moved(span, message_id, version + 1) for _, message_id, version in chunk])
-    tx.db.execute(
-        "UPDATE topics SET updated_at = ? WHERE id IN (?, ?)", (tx.ts, span.from_topic_id, span.to_topic_id)
-    )
+    tx.db.execute("UPDATE topics SET updated_at = ? WHERE id IN (?, ?)", (tx.ts, span.from_topic_id, span.to_topic_id))
     return event_ids, more[0][0] if more else None
 
 

@@ -1,0 +1,193 @@
+"""Handlers that read. Short, indexed reads run on the loop; what may take long runs on a thread."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from parley.core.errors import CursorExpired, InvalidInput, NotFound
+from parley.core.ids import is_id
+from parley.core.limits import (
+    EVENTS_LIMIT_DEFAULT,
+    PAGE_LIMIT_DEFAULT,
+    SEARCH_LIMIT_DEFAULT,
+    SEARCH_QUERY_CHARS_MAX,
+    SUBSCRIPTIONS_MAX,
+)
+from parley.hub.http.endpoint import Answer, Call
+from parley.wire.answers import Attachments, Channels, Messages, OneMessage, OneTopic, SearchHits, Topics
+from parley.wire.events import EventPage
+from parley.workspace import queries
+
+if TYPE_CHECKING:
+    from parley.hub.hub import Hub
+
+OFFSET_MAX = 2**53
+EVENT_ID_MAX = 2**53
+
+
+async def health(hub: "Hub", call: Call) -> Answer:
+    return Answer(200, hub.health(), b"application/json;charset=utf-8")
+
+
+async def status(hub: "Hub", call: Call) -> Answer:
+    return Answer(200, hub.status())
+
+
+async def metrics(hub: "Hub", call: Call) -> Answer:
+    hub.monitor.measure()
+    return Answer(200, hub.metrics.render(), hub.metrics.content_type.encode())
+
+
+async def openapi(hub: "Hub", call: Call) -> Answer:
+    return Answer(200, hub.openapi_json)
+
+
+async def channels(hub: "Hub", call: Call) -> Answer:
+    return Answer(200, Channels(hub.store.read(queries.list_channels)))
+
+
+async def topics(hub: "Hub", call: Call) -> Answer:
+    limit = _limit(hub, call, PAGE_LIMIT_DEFAULT)
+    cursor = _cursor(call, "o")
+    offset = call.query.integer("offset", default=0, low=0, high=OFFSET_MAX) if cursor is None else int(cursor)
+    channel_id = call.path["channel_id"]
+    if hub.store.read(partial(queries.get_channel, channel_id=channel_id)) is None:
+        raise NotFound("Channel not found", channel_id=channel_id)
+    found, more = hub.store.read(partial(queries.list_topics, channel_id=channel_id, limit=limit, offset=offset))
+    return Answer(200, Topics(found, more, f"o.{offset + limit}" if more else None))
+
+
+async def topic(hub: "Hub", call: Call) -> Answer:
+    found = hub.store.read(partial(queries.get_topic, topic_id=call.path["topic_id"]))
+    if found is None:
+        raise NotFound("Topic not found", topic_id=call.path["topic_id"])
+    return Answer(200, OneTopic(found))
+
+
+async def message(hub: "Hub", call: Call) -> Answer:
+    message_id = call.path["message_id"]
+    found = hub.store.read(partial(queries.get_message, message_id=message_id))
+    if found is None:
+        raise NotFound(f"Message not found: {message_id}", message_id=message_id)
+    return Answer(200, OneMessage(found))
+
+
+async def messages(hub: "Hub", call: Call) -> Answer:
+    query = call.query
+    limit = _limit(hub, call, PAGE_LIMIT_DEFAULT)
+    before_id, after_id = _id(call, "before_id"), _id(call, "after_id")
+    backwards, forwards = _cursor(call, "b"), _cursor(call, "a")
+    before_id, after_id = backwards or before_id, forwards or after_id
+    page = hub.store.read(
+        partial(
+            queries.page_messages,
+            topic_id=query.text("topic_id"),
+            channel_id=query.text("channel_id"),
+            before_id=before_id,
+            after_id=after_id,
+            limit=limit,
+        )
+    )
+    cursor = None
+    if page.has_more:
+        cursor = f"a.{page.messages[0].id}" if after_id is not None else f"b.{page.messages[-1].id}"
+    return Answer(200, Messages(page.messages, page.has_more, cursor))
+
+
+async def attachments(hub: "Hub", call: Call) -> Answer:
+    topic_id = call.path["topic_id"]
+    found = hub.store.read(partial(queries.list_attachments, topic_id=topic_id, kind=call.query.text("kind")))
+    if not found and hub.store.read(partial(queries.get_topic, topic_id=topic_id)) is None:
+        raise NotFound("Topic not found", topic_id=topic_id)
+    return Answer(200, Attachments(found))
+
+
+async def search(hub: "Hub", call: Call) -> Answer:
+    text = call.query.text("query") or call.query.text("q") or ""
+    if not text.strip() or len(text) > SEARCH_QUERY_CHARS_MAX:
+        raise InvalidInput(f"query must have 1 to {SEARCH_QUERY_CHARS_MAX} characters", field="query")
+    limit = _limit(hub, call, SEARCH_LIMIT_DEFAULT)
+    offset = int(_cursor(call, "o") or 0)
+    channel = call.query.text("channel") or call.query.text("channel_id")
+    if channel is not None:
+        found = hub.store.read(partial(queries.find_channel, id_or_name=channel))
+        if found is None:
+            raise NotFound("Channel not found", channel=channel)
+        channel = found.id
+    hits = await hub.store.read_slow(
+        partial(
+            queries.search,
+            query=text,
+            channel_id=channel,
+            topic_id=call.query.text("topic_id"),
+            limit=limit,
+            offset=offset,
+        )
+    )
+    cursor = f"o.{offset + limit}" if hits.has_more else None
+    return Answer(200, SearchHits(hits.messages, hits.has_more, hits.fts_used, cursor))
+
+
+async def events(hub: "Hub", call: Call) -> Answer:
+    latest = hub.feed.latest
+    chosen = _ids(call, "channel_id"), _ids(call, "topic_id")
+    channels, topics = chosen if any(chosen) else (None, None)
+    if call.query.text("tail") is not None:
+        limit = _tail(hub, call)
+        read = partial(queries.tail_events, until=latest, limit=limit, channels=channels, topics=topics)
+        return Answer(200, EventPage(latest, await hub.store.read_slow(read), False, latest))
+    limit = _limit(hub, call, EVENTS_LIMIT_DEFAULT)
+    after = _after(hub, call)
+    read = partial(queries.read_events, after=after, until=latest, limit=limit, channels=channels, topics=topics)
+    found = await hub.store.read_slow(read)
+    more = len(found) == limit and found[-1].event_id < latest
+    return Answer(200, EventPage(latest, found, more, found[-1].event_id if more else max(after, latest)))
+
+
+def _tail(hub: "Hub", call: Call) -> int:
+    """How many of the newest events; clamped, as existing clients expect."""
+    if call.query.text("after") is not None:
+        raise InvalidInput("tail and after exclude each other", field="tail")
+    asked = call.query.integer("tail", default=1, low=-EVENT_ID_MAX, high=EVENT_ID_MAX)
+    return min(max(asked, 1), hub.settings.limits.page_max)
+
+
+def _after(hub: "Hub", call: Call) -> int:
+    """The cursor; without one, the oldest that is kept."""
+    floor = hub.store.read(queries.oldest_cursor)
+    oldest = 0 if floor is None else floor.event_id
+    after = call.query.integer("after", default=oldest, low=0, high=EVENT_ID_MAX)
+    if floor is not None and after < floor.event_id:
+        raise CursorExpired("These events were archived", archive=floor.archive, oldest_cursor=floor.event_id)
+    return after
+
+
+def _limit(hub: "Hub", call: Call, default: int) -> int:
+    most = hub.settings.limits.page_max
+    return call.query.integer("limit", default=min(default, most), low=1, high=most)
+
+
+def _id(call: Call, name: str) -> str | None:
+    text = call.query.text(name)
+    if text is not None and not is_id(text):
+        raise InvalidInput(f"{name} is not a valid id", field=name)
+    return text
+
+
+def _ids(call: Call, name: str) -> list[str]:
+    texts = call.query.texts(name)
+    if len(texts) > SUBSCRIPTIONS_MAX or not all(map(is_id, texts)):
+        raise InvalidInput(f"{name} must be valid ids, at most {SUBSCRIPTIONS_MAX}", field=name)
+    return texts
+
+
+def _cursor(call: Call, kind: str) -> str | None:
+    """The position in a cursor of this kind. A cursor is opaque to clients: a letter, a dot and a position."""
+    text = call.query.text("cursor")
+    if text is None:
+        return None
+    letter, dot, position = text.partition(".")
+    if dot != "." or letter not in ("a", "b", "o") or not is_id(position):
+        raise InvalidInput("cursor is not one that this hub gave", field="cursor")
+    if letter == "o" and not (position.isascii() and position.isdecimal() and len(position) < 16):
+        raise InvalidInput("cursor is not one that this hub gave", field="cursor")
+    return position if letter == kind else None

@@ -1,0 +1,266 @@
+"""What every HTTP request passes, in this order: our Host and Origin, a known path, a hub that is not stopping, the
+rate limits, the token, a body of bearable size and the right shape. Then the handler, and one way out for answers and
+errors.
+
+This is plain ASGI on the hot path of every write, so it keeps to dictionaries and bytes.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import apsw
+import msgspec
+from starlette.routing import compile_path
+
+from parley.core.errors import (
+    HostForbidden,
+    InternalError,
+    InvalidAuth,
+    InvalidInput,
+    MethodNotAllowed,
+    MissingAuth,
+    NotFound,
+    OriginForbidden,
+    ParleyError,
+    PayloadTooLarge,
+    RateLimited,
+    Unavailable,
+    UnsupportedMediaType,
+)
+from parley.hub.http.endpoint import Answer, Call, Endpoint
+from parley.hub.http.params import Query
+from parley.hub.http.writes import idempotency_key
+from parley.serve import SECURITY_HEADERS, Decision, host_allowed, origin_allowed, request_id
+from parley.sqlite import translate
+from parley.wire.answers import error_body
+from parley.wire.server_file import PROTOCOL_VERSION
+from parley.workspace.log import encode_json
+
+if TYPE_CHECKING:
+    from parley.hub.hub import Hub
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Headers = dict[bytes, bytes]
+
+SLOW_SECONDS: Final = 1.0
+"""A request that took longer is a problem worth a line in the log."""
+_BEARER: Final = b"bearer "
+_NO_PATH: Final[Mapping[str, str]] = {}
+_JSON: Final = b"application/json"
+_NO_QUERY: Final = Query(b"")
+_NO_ANSWER: Final = Answer(500, b"")
+
+
+class _Route(NamedTuple):
+    """An endpoint with what can be made ready beforehand."""
+
+    endpoint: Endpoint
+    decode: Callable[[bytes], Any] | None
+
+
+class Shell:
+    """The ASGI application of a hub."""
+
+    def __init__(self, hub: "Hub", endpoints: tuple[Endpoint, ...]) -> None:
+        self._hub = hub
+        self._fixed: dict[str, dict[str, _Route]] = {}
+        self._patterns: list[tuple[Any, dict[str, _Route]]] = []
+        for endpoint in endpoints:
+            self._add(endpoint)
+        self._headers = [
+            *SECURITY_HEADERS,
+            (b"x-instance-id", hub.instance_id.encode()),
+            (b"x-protocol-version", PROTOCOL_VERSION.encode()),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # feeds have a protocol of their own; there is no lifespan
+        started = time.perf_counter()
+        headers: Headers = dict(scope["headers"])
+        asked_id = request_id(headers.get(b"x-request-id"))
+        limit: list[Decision] = []
+        name, answer = "unknown", _NO_ANSWER
+        error: ParleyError | None = None
+        try:
+            methods, path = self._find(scope["path"])
+            answer, name = await self._answer(scope, receive, headers, methods, path, limit)
+        except ParleyError as refusal:
+            error = refusal
+        except apsw.Error as fault:
+            error = translate(fault)
+        except Exception as fault:
+            self._hub.log.error("request_failed", request_id=asked_id, path=scope["path"], exc_info=fault)
+            error = InternalError(request_id=asked_id)
+        if error is not None:
+            answer = Answer(error.status, error_body(error))
+        body = answer.body if type(answer.body) is bytes else encode_json(answer.body)
+        sent = [
+            (b"content-type", answer.content_type),
+            (b"content-length", str(len(body)).encode()),
+            (b"x-request-id", asked_id.encode()),
+            *self._headers,
+        ]
+        if limit:
+            sent += _limit_headers(limit[0])
+        if error is not None:
+            sent += _error_headers(error)
+        await send({"type": "http.response.start", "status": answer.status, "headers": sent})
+        await send({"type": "http.response.body", "body": body})
+        self._note(scope, asked_id, name, answer.status, error, time.perf_counter() - started)
+
+    async def _answer(
+        self,
+        scope: Scope,
+        receive: Receive,
+        headers: Headers,
+        methods: dict[str, _Route] | None,
+        path: Mapping[str, str],
+        limit: list[Decision],
+    ) -> tuple[Answer, str]:
+        hub = self._hub
+        host = headers.get(b"host")
+        if not host_allowed(host, port=hub.port, extra=hub.host_names):
+            raise HostForbidden("The Host header does not name this machine")
+        origin = headers.get(b"origin")
+        if origin is not None and not origin_allowed(origin, host, port=hub.port, extra=hub.host_names):
+            raise OriginForbidden("The Origin header names another site")
+        if methods is None:
+            raise NotFound("Not found", path=scope["path"])
+        route = methods.get(scope["method"])
+        if route is None:
+            raise MethodNotAllowed(scope["method"], sorted(methods))
+        endpoint = route.endpoint
+        if endpoint.public:
+            return await endpoint.handler(hub, Call(path, _NO_QUERY, None, None)), endpoint.path
+        hub.in_flight.begin()
+        try:
+            self._limit(scope, headers, limit)
+            if not (hub.settings.hub.open_reads and endpoint.method == "GET"):
+                self._authenticate(headers)
+            hub.touch()
+            body = await self._body(route, headers, receive) if endpoint.method != "GET" else None
+            query_string = scope["query_string"]
+            query = Query(query_string) if query_string else _NO_QUERY
+            key = idempotency_key(headers.get(b"idempotency-key"))
+            return await endpoint.handler(hub, Call(path, query, body, key)), endpoint.path
+        finally:
+            hub.in_flight.end()
+
+    def _limit(self, scope: Scope, headers: Headers, limit: list[Decision]) -> None:
+        """Takes one request from the caller's budget: a named agent's, else the connection's."""
+        limiter = self._hub.limiter
+        if limiter is None:
+            return
+        agent = headers.get(b"x-parley-agent")
+        decision = limiter.take(f"agent {agent.decode('latin-1')}" if agent else str(scope["client"]))
+        limit.append(decision)
+        if not decision.allowed:
+            raise RateLimited(limit=decision.limit, retry_after=round(decision.retry_after, 3))
+
+    def _authenticate(self, headers: Headers) -> None:
+        given = headers.get(b"authorization", b"")
+        if given[: len(_BEARER)].lower() != _BEARER or not given[len(_BEARER) :].strip():
+            raise MissingAuth("Unauthorized")
+        if not self._hub.tokens.matches(given[len(_BEARER) :].strip()):
+            raise InvalidAuth("Unauthorized")
+
+    async def _body(self, route: _Route, headers: Headers, receive: Receive) -> Any:
+        most = self._hub.settings.limits.body_bytes_max
+        declared = headers.get(b"content-length")
+        if declared is not None and declared.isdigit() and int(declared) > most:
+            raise _too_large(most)
+        message = await receive()
+        data: bytes = message.get("body", b"")
+        while message.get("more_body"):
+            message = await receive()
+            data += message.get("body", b"")
+            if len(data) > most:
+                raise _too_large(most)
+        if len(data) > most:
+            raise _too_large(most)
+        if route.decode is None or (not data and route.endpoint.body_optional):
+            return None
+        if _JSON not in headers.get(b"content-type", b"").lower():
+            raise UnsupportedMediaType("Content-Type must be application/json")
+        try:
+            return route.decode(data)
+        except msgspec.ValidationError as error:
+            raise _invalid(error) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise InvalidInput("The body is not valid JSON in UTF-8") from None
+
+    def _add(self, endpoint: Endpoint) -> None:
+        decode = msgspec.json.Decoder(endpoint.body).decode if endpoint.body is not None else None
+        route = _Route(endpoint, decode)
+        if "{" not in endpoint.path:
+            self._fixed.setdefault(endpoint.path, {})[endpoint.method] = route
+            return
+        pattern, _, _ = compile_path(endpoint.path)
+        for known, methods in self._patterns:
+            if known == pattern:
+                methods[endpoint.method] = route
+                return
+        self._patterns.append((pattern, {endpoint.method: route}))
+
+    def _find(self, path: str) -> tuple[dict[str, _Route] | None, Mapping[str, str]]:
+        methods = self._fixed.get(path)
+        if methods is not None:
+            return methods, _NO_PATH
+        for pattern, methods in self._patterns:
+            match = pattern.match(path)
+            if match is not None:
+                return methods, match.groupdict()
+        return None, _NO_PATH
+
+    def _note(
+        self, scope: Scope, asked_id: str, name: str, status: int, error: ParleyError | None, seconds: float
+    ) -> None:
+        hub = self._hub
+        hub.metrics.inc("parley_requests_total", 1, name, str(status))
+        hub.metrics.observe("parley_request_seconds", seconds, name)
+        if error is not None:
+            hub.note_refusal(error)
+        wanted = hub.settings.log.requests
+        if wanted == "all" or (wanted == "problems" and (status >= 400 or seconds > SLOW_SECONDS)):
+            hub.log.info(
+                "request",
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                duration_ms=round(seconds * 1000, 2),
+                request_id=asked_id,
+                code=None if error is None else error.code,
+            )
+
+
+def _limit_headers(decision: Decision) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"x-ratelimit-limit", str(decision.limit).encode()),
+        (b"x-ratelimit-remaining", str(decision.remaining).encode()),
+        (b"x-ratelimit-reset", str(decision.reset_unix_seconds).encode()),
+    ]
+
+
+def _error_headers(error: ParleyError) -> list[tuple[bytes, bytes]]:
+    if isinstance(error, Unavailable) and error.transient:
+        return [(b"retry-after", str(max(1, round(error.retry_after_seconds))).encode())]
+    if isinstance(error, MethodNotAllowed):
+        return [(b"allow", ", ".join(error.allow).encode())]
+    if error.status == 401:
+        return [(b"www-authenticate", b"Bearer")]
+    return []
+
+
+def _too_large(most: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"Payload too large (max {most // 1024}KB)", limit_bytes=most)
+
+
+def _invalid(error: msgspec.ValidationError) -> InvalidInput:
+    """msgspec names the place as ``$.field``; a client wants ``field``."""
+    text, _, place = str(error).partition(" - at `")
+    field = place.rstrip("`").removeprefix("$").lstrip(".")
+    return InvalidInput(f"{field}: {text}" if field else text, **({"field": field} if field else {}))

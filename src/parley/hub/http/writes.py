@@ -1,0 +1,137 @@
+"""Handlers that write: validate, run a rule through the writer, say what became of it."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+from parley.core.errors import InvalidInput
+from parley.core.fingerprint import request_fingerprint
+from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
+from parley.hub.http.endpoint import Answer, Call
+from parley.hub.rules.attachments import add_attachment, check_attachment
+from parley.hub.rules.channels import create_channel, create_topic, rename_topic
+from parley.hub.rules.idempotency import Once
+from parley.hub.rules.messages import check_content, create_message, delete_message, edit_message
+from parley.wire.answers import Pong, TokenRotated
+from parley.wire.requests import (
+    AddAttachment,
+    CreateChannel,
+    CreateMessage,
+    CreateTopic,
+    DeleteMessage,
+    EditMessage,
+    MoveMessage,
+    Ping,
+    RenameTopic,
+)
+
+if TYPE_CHECKING:
+    from parley.hub.hub import Hub
+
+
+async def ping(hub: "Hub", call: Call) -> Answer:
+    body = cast("Ping | None", call.body)
+    return Answer(200, Pong(True, hub.instance_id) if body is None else Pong(True, hub.instance_id, body.echo))
+
+
+async def rotate_token(hub: "Hub", call: Call) -> Answer:
+    hub.rotate_token()
+    return Answer(200, TokenRotated(True, hub.settings.hub.token_grace_seconds))
+
+
+async def post_channel(hub: "Hub", call: Call) -> Answer:
+    request = cast(CreateChannel, call.body)
+    once = _once(call, "channel.create", "", {"name": request.name, "description": request.description})
+    result = await hub.store.write(lambda tx: create_channel(tx, request, once))
+    return Answer(200 if result.duplicate else 201, result)
+
+
+async def post_topic(hub: "Hub", call: Call) -> Answer:
+    request = cast(CreateTopic, call.body)
+    once = _once(call, "topic.create", request.channel_id, {"title": request.title})
+    result = await hub.store.write(lambda tx: create_topic(tx, request, once))
+    return Answer(200 if result.duplicate else 201, result)
+
+
+async def patch_topic(hub: "Hub", call: Call) -> Answer:
+    request, topic_id = cast(RenameTopic, call.body), call.path["topic_id"]
+    once = _once(call, "topic.rename", topic_id, {"title": request.title})
+    return Answer(200, await hub.store.write(lambda tx: rename_topic(tx, topic_id, request, once)))
+
+
+async def post_message(hub: "Hub", call: Call) -> Answer:
+    request = cast(CreateMessage, call.body)
+    check_content(request.content_raw, hub.settings.limits.message_bytes_max)
+    key = request.client_message_id
+    if key is not None:
+        if call.key is not None and call.key != key:
+            raise InvalidInput("Idempotency-Key and client_message_id differ", field="client_message_id")
+        call.key = key
+    once = None
+    if call.key is not None:
+        fields = {"sender": request.sender}
+        once = _once(
+            call, "message.create", request.topic_id, fields, request.content_raw, reply_to=request.reply_to or ""
+        )
+    urls = hub.settings.urls
+    result = await hub.store.write(lambda tx: create_message(tx, request, urls, once))
+    return Answer(200 if result.duplicate else 201, result)
+
+
+async def patch_message(hub: "Hub", call: Call) -> Answer:
+    request, message_id = call.body, call.path["message_id"]
+    if isinstance(request, EditMessage):
+        return await _edit(hub, call, message_id, request)
+    if isinstance(request, DeleteMessage):
+        fields = {"sender": request.actor, "expected_version": request.expected_version}
+        once = _once(call, "message.delete", message_id, fields)
+        return Answer(200, await hub.store.write(lambda tx: delete_message(tx, message_id, request, once)))
+    move = cast(MoveMessage, request)
+    fields = {"to_topic_id": move.to_topic_id, "mode": move.mode, "expected_version": move.expected_version}
+    once = _once(call, "message.move", message_id, fields)
+    return Answer(200, await hub.moves.run(message_id, move, once))
+
+
+async def _edit(hub: "Hub", call: Call, message_id: str, request: EditMessage) -> Answer:
+    check_content(request.content_raw, hub.settings.limits.message_bytes_max)
+    fields = {"expected_version": request.expected_version}
+    once = _once(call, "message.edit", message_id, fields, request.content_raw)
+    urls = hub.settings.urls
+    return Answer(200, await hub.store.write(lambda tx: edit_message(tx, message_id, request, urls, once)))
+
+
+async def post_attachment(hub: "Hub", call: Call) -> Answer:
+    request, topic_id = cast(AddAttachment, call.body), call.path["topic_id"]
+    value_text = check_attachment(request, hub.settings.limits.attachment_bytes_max)
+    fields = {
+        "kind": request.kind,
+        "key": request.key,
+        "dedupe_key": request.dedupe_key,
+        "source_message_id": request.source_message_id,
+    }
+    once = _once(call, "attachment.add", topic_id, fields, value_text)
+    result = await hub.store.write(lambda tx: add_attachment(tx, topic_id, request, value_text, once))
+    return Answer(200 if result.event_id is None or result.duplicate else 201, result)
+
+
+def idempotency_key(header: bytes | None) -> str | None:
+    """The key in the header, if it may be one: printable ASCII without blanks."""
+    if header is None:
+        return None
+    if not 1 <= len(header) <= IDEMPOTENCY_KEY_CHARS_MAX or any(not 0x21 <= byte <= 0x7E for byte in header):
+        raise InvalidInput(
+            f"Idempotency-Key must be 1 to {IDEMPOTENCY_KEY_CHARS_MAX} printable ASCII characters",
+            field="Idempotency-Key",
+        )
+    return header.decode("ascii")
+
+
+def _once(
+    call: Call, operation: str, target: str, fields: dict[str, Any], content: str = "", *, reply_to: str = ""
+) -> Once | None:
+    """The request's key with its fingerprint: the operation, what it acts on, who asks, and what it says."""
+    if call.key is None:
+        return None
+    given = {name: value for name, value in fields.items() if value is not None}
+    return Once(
+        call.key,
+        request_fingerprint(kind=operation, ref=target, reply_to=reply_to, meta=given, body=content.encode()),
+    )

@@ -1,0 +1,218 @@
+"""One running hub: its parts, put together, and what they share."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from structlog.typing import FilteringBoundLogger
+
+from parley.core.clock import Clock
+from parley.core.errors import DatabaseCorrupt, ParleyError, ServiceUnavailable
+from parley.core.settings import Settings
+from parley.hub.feed import Feed
+from parley.hub.http.openapi import openapi_document
+from parley.hub.http.shell import Shell
+from parley.hub.http.table import ENDPOINTS
+from parley.hub.monitor import Monitor
+from parley.hub.moving import Moves
+from parley.hub.store import Store
+from parley.serve import InFlight, Metrics, RateLimiter, TokenStore, register_secret
+from parley.sqlite import Checkpointer, open_writer
+from parley.wire.answers import Health, Status
+from parley.wire.server_file import PROTOCOL_VERSION, WIRE_SCHEMA_VERSION
+from parley.workspace import queries
+from parley.workspace.layout import Workspace
+from parley.workspace.log import StoredEvent, encode_json
+
+if TYPE_CHECKING:
+    from parley.hub.ws import FeedConnection
+
+
+class Hub:
+    """Made on the running event loop, after the workspace's database was prepared and the socket bound."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        settings: Settings,
+        *,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        tokens: TokenStore,
+        instance_id: str,
+        db_id: str,
+        port: int,
+        host_names: frozenset[str] = frozenset(),
+        stop: Callable[[str], None],
+        token_changed: Callable[[], object],
+    ) -> None:
+        """``stop`` asks for a graceful stop, with the reason; ``token_changed`` is called after a rotation."""
+        self.workspace = workspace
+        self.settings = settings
+        self.clock = clock
+        self.log = log
+        self.tokens = tokens
+        self.instance_id = instance_id
+        self.db_id = db_id
+        self.port = port
+        self.host_names = host_names
+        self.damaged = False
+        self.feeds_peak = 0
+        self.metrics = Metrics(clock)
+        self.in_flight = InFlight()
+        limits = settings.rate_limits
+        self.limiter = RateLimiter(limits.per_connection, limits.overall, clock) if limits.enabled else None
+        self._stop = stop
+        self._token_changed = token_changed
+        self._feeds: set[FeedConnection] = set()
+        self._started = self._used = clock.monotonic()
+        writing = open_writer(workspace.db, synchronous=settings.hub.synchronous)
+        self.checkpointer = Checkpointer(
+            workspace.db,
+            writing,
+            clock,
+            interval_seconds=settings.checkpoint.interval_seconds,
+            wal_bytes_step=settings.checkpoint.wal_bytes,
+            idle_seconds=settings.checkpoint.idle_seconds,
+            synchronous=settings.hub.synchronous,
+        )
+        self.store = Store(
+            workspace.db,
+            writing,
+            clock=clock,
+            queue_max=settings.hub.writer_queue_max,
+            on_events=self._publish,
+            on_corrupt=self._corrupt,
+            on_death=self._writer_died,
+        )
+        self.feed = Feed(self.store.read(queries.latest_event_id), settings.websocket.queue_max)
+        self.moves = Moves(self)
+        self.monitor = Monitor(self)
+        self.monitor.look()
+        self.checkpointer.start()
+        self.app = Shell(self, ENDPOINTS)
+
+    @property
+    def uptime_seconds(self) -> int:
+        return int(self.clock.monotonic() - self._started)
+
+    @property
+    def feeds_open(self) -> int:
+        return len(self._feeds)
+
+    @cached_property
+    def openapi_json(self) -> bytes:
+        return encode_json(openapi_document(ENDPOINTS))
+
+    def health(self) -> Health:
+        problems = self.monitor.problems
+        return Health(
+            "degraded" if problems else "ok",
+            self.instance_id,
+            self.db_id,
+            WIRE_SCHEMA_VERSION,
+            PROTOCOL_VERSION,
+            os.getpid(),
+            self.uptime_seconds,
+            problems,
+        )
+
+    def status(self) -> Status:
+        self.monitor.look()
+        watch = self.monitor
+        return Status(
+            "degraded" if watch.problems else "ok",
+            watch.problems,
+            self.feed.latest,
+            self.feeds_open,
+            self.store.writer.writer.waiting,
+            watch.db_bytes,
+            watch.wal_bytes,
+            watch.disk_free_bytes,
+            round(watch.checkpoint_age_seconds, 1),
+            self.uptime_seconds,
+            watch.last_minute,
+        )
+
+    def touch(self) -> None:
+        """Somebody uses the hub; it is not idle."""
+        self._used = self.clock.monotonic()
+
+    def stop_if_idle(self) -> None:
+        """Asks for a stop when nobody has used the hub for the configured time."""
+        limit_ms = self.settings.hub.idle_shutdown_ms
+        busy = not limit_ms or self._feeds or self.in_flight.count
+        if not busy and (self.clock.monotonic() - self._used) * 1000 >= limit_ms:
+            self._stop("idle")
+
+    def feed_opened(self, connection: "FeedConnection") -> None:
+        self._feeds.add(connection)
+        self.feeds_peak = max(self.feeds_peak, len(self._feeds))
+        self.touch()
+
+    def feed_closed(self, connection: "FeedConnection", code: int) -> None:
+        self._feeds.discard(connection)
+        self.metrics.inc("parley_ws_closed_total", 1, str(code))
+        self.touch()
+
+    def close_feeds(self, code: int, reason: str) -> None:
+        for connection in list(self._feeds):
+            connection.close(code, reason)
+
+    def rotate_token(self) -> None:
+        """Writes a new token. The old one stays valid for the grace period; then feeds that it opened are closed."""
+        self.tokens.rotate()
+        self._take_over_token()
+
+    def reload_token(self) -> None:
+        """Takes over a token that somebody else wrote to the file."""
+        reloaded = self.tokens.reload()
+        for warning in reloaded.warnings:
+            self.log.warning("token", problem=warning)
+        if reloaded.changed:
+            self._take_over_token()
+
+    def note_refusal(self, error: ParleyError) -> None:
+        """Counts what an operator watches for."""
+        if error.status == 401:
+            self.metrics.inc("parley_auth_failures_total")
+        elif error.status == 429:
+            self.metrics.inc("parley_rate_limited_total")
+        elif error.status == 503:
+            reason = error.details.get("reason", error.code.lower())
+            self.metrics.inc("parley_unavailable_total", 1, str(reason))
+
+    def _take_over_token(self) -> None:
+        register_secret(self.tokens.current)
+        self.log.info("token_rotated", grace_seconds=self.settings.hub.token_grace_seconds)
+        self._token_changed()
+        loop = asyncio.get_running_loop()
+        loop.call_later(self.settings.hub.token_grace_seconds + 0.05, self._close_outdated_feeds)
+
+    def _close_outdated_feeds(self) -> None:
+        for connection in list(self._feeds):
+            if not self.tokens.matches(connection.token):
+                connection.close(4401, "The token is no longer valid")
+
+    def _publish(self, events: list[StoredEvent], writes: int) -> None:
+        self.feed.publish(events)
+        self.metrics.observe("parley_write_batch_size", writes)
+        for event in events:
+            self.metrics.inc("parley_events_total", 1, event.draft.name)
+
+    def _corrupt(self, error: DatabaseCorrupt) -> None:
+        """Marks the database, so that no hub starts on it, and stops serving it."""
+        if self.damaged:
+            return
+        self.damaged = True
+        self.store.writer.refuse_with = error
+        self.log.error("database_corrupt", problem=str(error))
+        self.workspace.suspect.write_text(f"{error}\n")
+        self._stop("corrupt")
+
+    def _writer_died(self, error: BaseException) -> None:
+        self.log.error("writer_died", exc_info=error)
+        self.store.writer.refuse_with = ServiceUnavailable("The writer has died", reason="writer_died")
+        self._stop("writer_died")

@@ -1,0 +1,242 @@
+"""A hub's life: lock, prepare, bind, tell where it is, serve, drain, clean up.
+
+The lock is taken before anything is read or written and held to the end, so two starts never meet in the database.
+``server.json`` is written once the socket listens and removed at a clean stop; what a crash left behind is
+overwritten. A stop refuses new work, lets what is in flight finish, closes the feeds with 1001, empties the log into
+the database and removes ``server.json``.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+import apsw
+import msgspec
+import uvicorn
+import uvloop
+from structlog.typing import FilteringBoundLogger
+
+from parley.core.clock import Clock, SystemClock, iso
+from parley.core.errors import DatabaseCorrupt, StartupFailed
+from parley.core.exits import Exit
+from parley.core.files import write_atomic
+from parley.core.ids import new_uuid
+from parley.core.settings import Settings
+from parley.hub.hub import Hub
+from parley.hub.ws import feed_protocol
+from parley.serve import BoundSocket, InstanceLock, TokenStore, bind, check_bind, register_secret
+from parley.sqlite import checkpoint_once, close_quietly, integrity_check, open_writer, translate
+from parley.wire.server_file import ServerFile
+from parley.workspace.layout import Workspace
+from parley.workspace.prepare import Prepared, prepare
+
+SERVER_FILE_MODE = 0o600
+KEEP_ALIVE_SECONDS = 75
+"""Longer than the pauses of a client that polls once a minute."""
+
+
+@dataclass(frozen=True)
+class HubOptions:
+    """What a start decides beyond the settings."""
+
+    unsafe_network: bool = False
+    on_ready: Callable[[ServerFile], None] = lambda server: None
+
+
+def run_hub(
+    workspace: Workspace,
+    settings: Settings,
+    log: FilteringBoundLogger,
+    options: HubOptions,
+    clock: Clock | None = None,
+) -> Exit:
+    """Serves the workspace until it is told to stop. Raises a ``ParleyError`` when it cannot start."""
+    clock = clock or SystemClock()
+    instance_id = new_uuid()
+    address = check_bind(settings.hub.host, unsafe_network=options.unsafe_network)
+    with InstanceLock(workspace.lock) as lock:
+        lock.acquire({"pid": os.getpid(), "instance_id": instance_id, "started_at": iso(clock.now_ms())})
+        prepared = prepare_database(workspace, settings, clock)
+        for warning in prepared.warnings:
+            log.warning("prepare", problem=warning)
+        if prepared.change is not None:
+            log.info("schema", change=prepared.change, version=prepared.schema, backup=prepared.backup)
+        bound = bind(address, settings.hub.port)
+        if bound.asked_port_taken:
+            log.warning("port_taken", asked=settings.hub.port, port=bound.port)
+        serving = _Serving(workspace, settings, log, options, clock, instance_id, prepared, bound)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(serving.run())
+
+
+def prepare_database(workspace: Workspace, settings: Settings, clock: Clock) -> Prepared:
+    """Opens, checks and upgrades the database. The caller holds the lock. Raises ``DatabaseCorrupt`` for damage."""
+    if workspace.suspect.exists():
+        raise DatabaseCorrupt(f"An earlier run found {workspace.db} damaged")
+    connection = open_writer(workspace.db, synchronous=settings.hub.synchronous)
+    try:
+        problems = integrity_check(connection, quick=True)
+        if problems:
+            raise DatabaseCorrupt(f"{workspace.db} is damaged: {problems[0]}", problems=problems)
+        return prepare(connection, workspace, clock=clock, fts=settings.search.fts)
+    except apsw.Error as error:
+        raise translate(error) from error
+    finally:
+        close_quietly(connection)
+
+
+class _Serving:
+    """From a prepared database and a bound socket to a clean end."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        settings: Settings,
+        log: FilteringBoundLogger,
+        options: HubOptions,
+        clock: Clock,
+        instance_id: str,
+        prepared: Prepared,
+        bound: BoundSocket,
+    ) -> None:
+        self._workspace = workspace
+        self._settings = settings
+        self._log = log
+        self._options = options
+        self._clock = clock
+        self._instance_id = instance_id
+        self._prepared = prepared
+        self._bound = bound
+        self._started_at = iso(clock.now_ms())
+        self._tokens = TokenStore(workspace.token, clock, settings.hub.token_grace_seconds)
+        self._stopping = asyncio.Event()
+        self._reason = ""
+
+    async def run(self) -> Exit:
+        for warning in self._tokens.load():
+            self._log.warning("token", problem=warning)
+        register_secret(self._tokens.current)
+        hub = Hub(
+            self._workspace,
+            self._settings,
+            clock=self._clock,
+            log=self._log,
+            tokens=self._tokens,
+            instance_id=self._instance_id,
+            db_id=self._prepared.db_id,
+            port=self._bound.port,
+            host_names=_own_names(self._settings.hub.host) if self._options.unsafe_network else frozenset(),
+            stop=self._ask_to_stop,
+            token_changed=self._write_server_file,
+        )
+        server = _server(hub, self._settings)
+        serving = asyncio.create_task(server.serve(sockets=[self._bound.socket]))
+        watching = asyncio.create_task(hub.monitor.run())
+        try:
+            await _until_started(server, serving)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, self._ask_to_stop, signal.Signals(number).name)
+            self._options.on_ready(self._write_server_file())
+            resumed = await hub.moves.resume()
+            self._log.info("started", port=self._bound.port, instance_id=self._instance_id, moves_resumed=resumed)
+            stop = asyncio.create_task(self._stopping.wait())
+            await asyncio.wait({stop, serving, watching}, return_when=asyncio.FIRST_COMPLETED)
+            stop.cancel()
+        finally:
+            await self._end(hub, server, serving, watching)
+        return Exit.CORRUPT if hub.damaged else Exit.OK if self._stopping.is_set() else Exit.ERROR
+
+    async def _end(
+        self, hub: Hub, server: uvicorn.Server, serving: "asyncio.Task[None]", watching: "asyncio.Task[None]"
+    ) -> None:
+        self._log.info("stopping", reason=self._reason)
+        hub.in_flight.close()
+        if not await hub.in_flight.wait_empty(self._settings.hub.drain_seconds):
+            self._log.warning("drain_timed_out", in_flight=hub.in_flight.count)
+        hub.close_feeds(1001, "Server shutting down")
+        server.should_exit = True
+        watching.cancel()
+        await asyncio.gather(serving, watching, return_exceptions=True)
+        drained = await hub.store.close(self._settings.hub.drain_seconds)
+        hub.checkpointer.stop(timeout=self._settings.hub.drain_seconds)
+        if not hub.damaged and drained:
+            self._empty_log()
+        self._remove_server_file()
+        self._log.info("stopped", reason=self._reason, drained=drained)
+
+    def _ask_to_stop(self, reason: str) -> None:
+        self._reason = self._reason or reason
+        self._stopping.set()
+
+    def _write_server_file(self) -> ServerFile:
+        server = ServerFile(
+            self._instance_id,
+            self._prepared.db_id,
+            self._bound.port,
+            self._bound.socket.getsockname()[0],
+            self._tokens.current,
+            os.getpid(),
+            self._started_at,
+        )
+        text = msgspec.json.format(msgspec.json.encode(server), indent=2) + b"\n"
+        try:
+            write_atomic(self._workspace.server_file, text, SERVER_FILE_MODE)
+        except OSError as error:
+            raise StartupFailed(f"Cannot write {self._workspace.server_file}: {error.strerror}") from error
+        return server
+
+    def _remove_server_file(self) -> None:
+        with suppress(FileNotFoundError):
+            self._workspace.server_file.unlink()
+
+    def _empty_log(self) -> None:
+        connection = open_writer(self._workspace.db, synchronous=self._settings.hub.synchronous)
+        result = checkpoint_once(connection, "truncate")
+        close_quietly(connection)
+        if result.error is not None:
+            self._log.warning("checkpoint_failed", problem=str(result.error))
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, without its signal handlers: the life cycle above owns the signals."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+def _server(hub: Hub, settings: Settings) -> uvicorn.Server:
+    return _Server(
+        uvicorn.Config(
+            hub.app,
+            http="httptools",
+            ws=feed_protocol(hub),
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=max(1, round(settings.hub.drain_seconds)),
+        )
+    )
+
+
+async def _until_started(server: uvicorn.Server, serving: "asyncio.Task[None]") -> None:
+    while not server.started:
+        if serving.done():
+            raise StartupFailed("The server ended before it had started") from serving.exception()
+        await asyncio.sleep(0.005)
+
+
+def _own_names(host: str) -> frozenset[str]:
+    """Names by which other machines may call this one, when a person opened it to the network."""
+    name = socket.gethostname()
+    found = {host, name, name.lower()}
+    with suppress(OSError):
+        found |= {str(entry[4][0]) for entry in socket.getaddrinfo(name, None)}
+    return frozenset(found)
