@@ -98,7 +98,7 @@ def _read_table(
         try:
             values[key] = _checked(spec, value)
         except ValueError as error:
-            problems.append(f"{spec.name} must be {error}, not {value!r}")
+            problems.append(f"{spec.name} must be {error}, not {_toml(value)}")
     return values
 
 
