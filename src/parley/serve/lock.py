@@ -12,6 +12,7 @@ To look is to lock for a moment, shared. A process that is refused the exclusive
 if it gets that, it met onlookers, not an owner, and tries again.
 """
 
+import contextlib
 import fcntl
 import os
 import time
@@ -22,9 +23,9 @@ from typing import Final, Self
 
 import msgspec
 
-from parley.core.errors import WriterLockHeld
+from parley.core.errors import StartupFailed, WriterLockHeld
 
-_ATTEMPTS_MAX: Final = 500
+_ATTEMPTS_MAX: Final = 100
 """Onlookers hold the lock for microseconds; whoever meets one this often meets a stopped process."""
 _HOLDER_BYTES_MAX: Final = 4_096
 _FILE_MODE: Final = 0o600
@@ -59,24 +60,15 @@ class InstanceLock:
         """
         if self._descriptor is not None:
             raise RuntimeError("the lock is held already")
-        self._path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        written = msgspec.json.encode(dict(holder)) + b"\n"
         for _ in range(_ATTEMPTS_MAX):
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
-            try:
-                taken = _try_lock(descriptor, fcntl.LOCK_EX)
-                if taken and _is_still_at(self._path, descriptor):
-                    os.ftruncate(descriptor, 0)
-                    os.pwrite(descriptor, msgspec.json.encode(dict(holder)) + b"\n", 0)
-                    self._descriptor, descriptor = descriptor, -1
-                    self._owner_pid = os.getpid()
-                    return
-                if not taken and not _try_lock(descriptor, fcntl.LOCK_SH):
-                    break
-            finally:
-                if descriptor != -1:
-                    os.close(descriptor)
+            descriptor = self._attempt()
+            if descriptor is not None:
+                self._descriptor, self._owner_pid = descriptor, os.getpid()
+                _write_holder(descriptor, written)
+                return
             time.sleep((1 + os.getpid() % 7) / 1000)  # unequal, so that two that start together do not stay in step
-        raise _held(self._path)
+        raise _held(self._path, Holder())
 
     def release(self) -> None:
         """Lets the next one in. Without the lock it does nothing."""
@@ -85,10 +77,25 @@ class InstanceLock:
             return
         try:
             if self._owner_pid == os.getpid():
-                os.ftruncate(descriptor, 0)
+                _write_holder(descriptor, b"")
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
         finally:
             os.close(descriptor)
+
+    def _attempt(self) -> int | None:
+        """A descriptor that holds the lock, or ``None`` to try again. Raises ``WriterLockHeld`` if it has an owner."""
+        descriptor = _open(self._path)
+        try:
+            if _try_lock(descriptor, fcntl.LOCK_EX):
+                if _is_still_at(self._path, descriptor):
+                    return descriptor
+            elif not _try_lock(descriptor, fcntl.LOCK_SH):
+                raise _held(self._path, _read_holder(descriptor))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        return None
 
     def __enter__(self) -> Self:
         return self
@@ -111,6 +118,14 @@ def probe(path: Path) -> Holder | None:
         os.close(descriptor)  # closing also gives the shared lock back
 
 
+def _open(path: Path) -> int:
+    try:
+        path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
+    except OSError as error:
+        raise StartupFailed(f"Cannot open the lock {path}: {error.strerror}", path=str(path)) from error
+
+
 def _try_lock(descriptor: int, kind: int) -> bool:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -127,6 +142,12 @@ def _is_still_at(path: Path, descriptor: int) -> bool:
     return os.path.samestat(at_path, os.fstat(descriptor))
 
 
+def _write_holder(descriptor: int, data: bytes) -> None:
+    with contextlib.suppress(OSError):  # on a full disk the lock is nameless, and a lock all the same
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, data, 0)
+
+
 def _read_holder(descriptor: int) -> Holder:
     try:
         return msgspec.json.decode(os.pread(descriptor, _HOLDER_BYTES_MAX, 0), type=Holder)
@@ -134,8 +155,7 @@ def _read_holder(descriptor: int) -> Holder:
         return Holder()  # the holder has not written yet, or wrote something else
 
 
-def _held(path: Path) -> WriterLockHeld:
-    holder = probe(path) or Holder()
+def _held(path: Path, holder: Holder) -> WriterLockHeld:
     who = "another process" if holder.pid is None else f"process {holder.pid}"
     since = "" if holder.started_at is None else f" since {holder.started_at}"
     return WriterLockHeld(f"{path} is held by {who}{since}", **msgspec.structs.asdict(holder), path=str(path))

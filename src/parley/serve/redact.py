@@ -19,14 +19,16 @@ from parley.core.errors import ParleyError
 REDACTED: Final = "[redacted]"
 REFUSED_KEYS: Final = frozenset(
     {
-        "token", "auth_token", "access_token", "authorization", "cookie", "set-cookie", "password", "secret", "login_code",
-        "content", "content_raw", "old_content", "new_content", "value_json", "body", "data", "data_json",
-        "title", "description", "query", "query_string", "params", "headers", "idempotency_key", "client_message_id",
+        "token", "auth_token", "access_token", "authorization", "cookie", "set-cookie", "password", "secret",
+        "login_code", "content", "content_raw", "old_content", "new_content", "value_json", "body", "data",
+        "data_json", "title", "description", "query", "query_string", "params", "headers", "idempotency_key",
+        "client_message_id",
     }
 )  # fmt: skip
 """Names of fields that are never written, at any depth."""
 
 _SECRET_CHARS_MIN: Final = 16
+_CONTAINERS: Final = (dict, list, tuple)
 _QUERY_STRING: Final = re.compile(r"\?[^\s\"']+")
 _DATALESS_ERRORS: Final = (ParleyError, OSError, AttributeError, NameError, ImportError, TypeError, RecursionError)
 _REDACTED_BYTES: Final = REDACTED.encode()
@@ -60,7 +62,7 @@ def redact_fields(fields: dict[str, Any]) -> None:
             fields[name] = REDACTED
         elif name == "path":
             fields[name] = str(value).partition("?")[0]
-        elif isinstance(value, dict | list | tuple):
+        elif isinstance(value, _CONTAINERS):
             fields[name] = _redacted(cast("object", value))
 
 
