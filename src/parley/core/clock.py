@@ -67,6 +67,11 @@ def iso(now_ms: int) -> str:
     return f"{cached[1]}.{milliseconds:03d}Z"
 
 
+def stamp(now_ms: int) -> str:
+    """``20260204T233045123Z``: the same time for the name of a file; names sort by it."""
+    return iso(now_ms).translate({ord(mark): None for mark in "-:."})
+
+
 def parse_iso(text: str) -> int:
     """Milliseconds since the epoch of an ISO 8601 time; without a zone it is taken as UTC. Raises ``ValueError``."""
     moment = datetime.fromisoformat(text)

@@ -15,13 +15,12 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import apsw
 
-from parley.core.clock import iso
+from parley.core.clock import iso, stamp
 from parley.core.errors import InternalError, ServiceUnavailable, StartupFailed
 from parley.core.files import create_private, sync_folder, temporary_beside
 from parley.sqlite import close_quietly, translate
@@ -105,7 +104,7 @@ def archive_before(connection: apsw.Connection, workspace: Workspace, *, before_
         up_to = _boundary(connection, iso(before_ms))
         if connection.execute(_ANYTHING, (up_to,)).fetchone() is None:
             return ArchiveReport(None, "", up_to, 0, 0)
-        path = workspace.archives / f"archive-{up_to}-{_stamp(now_ms)}.sqlite3"
+        path = workspace.archives / f"archive-{up_to}-{stamp(now_ms)}.sqlite3"
         _seal(connection, path, up_to)
         return _remove_archived(connection, path, up_to, iso(now_ms))
     except apsw.Error as error:
@@ -209,8 +208,3 @@ def _attached(connection: apsw.Connection, path: Path) -> Generator[None]:
 
 def _count(connection: apsw.Connection, table: str) -> int:
     return int(str(connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]))
-
-
-def _stamp(now_ms: int) -> str:
-    moment = datetime.fromtimestamp(now_ms // 1000, UTC).strftime("%Y%m%dT%H%M%S")
-    return f"{moment}{now_ms % 1000:03d}Z"

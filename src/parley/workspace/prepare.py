@@ -6,13 +6,12 @@ refused before anything is touched. What happened to the file is an event in its
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
 import apsw
 
-from parley.core.clock import Clock, iso
+from parley.core.clock import Clock, iso, stamp
 from parley.core.ids import new_uuid
 from parley.sqlite import Migration, migrate, online_backup
 from parley.wire.events import SchemaMigrated, WorkspaceAdopted
@@ -80,8 +79,7 @@ def prepare(
 
 def backup_path(workspace: Workspace, version: int, now_ms: int) -> Path:
     """``backups/db.sqlite3.backup-v1-20260204T233045123Z``; version 0 is a file that was not adopted yet."""
-    moment = datetime.fromtimestamp(now_ms // 1000, UTC).strftime("%Y%m%dT%H%M%S")
-    return workspace.backups / f"{workspace.db.name}.backup-v{version}-{moment}{now_ms % 1000:03d}Z"
+    return workspace.backups / f"{workspace.db.name}.backup-v{version}-{stamp(now_ms)}"
 
 
 def _change(before: Versions) -> Change:
