@@ -104,7 +104,9 @@ def test_when_the_disk_stays_broken_every_write_is_refused_with_the_reason(
     connection.execute(SCHEMA)
     vfs.disk.failure = Failure(vfs.disk.operations + 1, error, for_good=True)
     outcomes = run_batch(connection, [insert(1), insert(2)])
-    assert [outcome.error.details["reason"] for outcome in outcomes if isinstance(outcome.error, ServiceUnavailable)] == [
+    assert [
+        outcome.error.details["reason"] for outcome in outcomes if isinstance(outcome.error, ServiceUnavailable)
+    ] == [
         reason,
         reason,
     ]
@@ -200,7 +202,7 @@ batches = st.lists(
 def test_exactly_the_acknowledged_writes_are_in_the_file(
     plan: list[tuple[list[str], tuple[int, type[apsw.Error], bool] | None]],
 ) -> None:
-    acknowledged = {-1}
+    acknowledged: set[Any] = {-1}
     count = 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "db.sqlite3"
@@ -219,7 +221,7 @@ def test_exactly_the_acknowledged_writes_are_in_the_file(
             for kind, outcome in zip(kinds, outcomes, strict=True):
                 if outcome.error is None:
                     assert kind == "good"
-                    acknowledged.add(outcome.value)
+                    acknowledged |= {outcome.value}
             reader = open_reader(path)
             assert numbers(reader) == acknowledged
             reader.close()

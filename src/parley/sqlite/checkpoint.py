@@ -109,9 +109,9 @@ class Checkpointer:
         self._connection = open_writer(path, synchronous=synchronous, busy_timeout_ms=BUSY_TIMEOUT_MS, vfs=vfs)
         page_bytes = int(str(self._connection.execute("PRAGMA page_size").fetchall()[0][0]))
         self._frame_bytes = page_bytes + _FRAME_HEADER_BYTES
-        self._commits = 0
-        self._log_bytes = wal_bytes(path)
-        self._commits_at_poll = self._commits_at_run = self._bytes_at_run = 0
+        self._log_bytes = self._written_bytes = wal_bytes(path)
+        self._written_at_poll = self._written_bytes
+        self._written_at_run = 0
         self._changed_at = self._ran_at = clock.monotonic()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._live, name="parley-checkpointer", daemon=True)
@@ -135,30 +135,31 @@ class Checkpointer:
     def poll(self) -> CheckpointResult | None:
         """Looks at the log and the clock once, and checkpoints if it is time. The thread does nothing but call this."""
         now = self._clock.monotonic()
-        commits, log_bytes = self._commits, self._log_bytes
-        if commits != self._commits_at_poll:
-            self._commits_at_poll, self._changed_at = commits, now
-        if log_bytes < self._bytes_at_run:
-            self._bytes_at_run = 0  # the log has started over since
-        mode = self._due(now, log_bytes)
+        written = self._written_bytes
+        if written != self._written_at_poll:
+            self._written_at_poll, self._changed_at = written, now
+        mode = self._due(now, written - self._written_at_run)
         if mode is None:
             return None
-        self._ran_at, self._commits_at_run, self._bytes_at_run = now, commits, log_bytes
+        self._ran_at, self._written_at_run = now, written
         result = self._record(checkpoint_once(self._connection, "passive"))
         if mode != "passive" and result.error is None:
             result = self._record(checkpoint_once(self._connection, mode))
+        if result.complete:
+            self._log_bytes = 0  # the next commit starts over, or else is counted too high, never too low
         return result
 
-    def _due(self, now: float, log_bytes: int) -> Mode | None:
+    def _due(self, now: float, written_since: int) -> Mode | None:
         """The checkpoint that is due. What a reader prevented is tried again after the interval."""
+        if self.wal_bytes == 0:
+            return None
         interval_over = now - self._ran_at >= self._interval_seconds
-        written_since = self._commits != self._commits_at_run
-        if now - self._changed_at >= self._idle_seconds and (interval_over or written_since) and self.wal_bytes > 0:
+        if now - self._changed_at >= self._idle_seconds and (interval_over or written_since):
             return "truncate"
-        if log_bytes - self._bytes_at_run >= self._wal_bytes_step:
-            return "restart" if log_bytes >= OVERGROWN * self._wal_bytes_step else "passive"
+        if written_since >= self._wal_bytes_step:
+            return "restart" if self._log_bytes >= OVERGROWN * self._wal_bytes_step else "passive"
         unmoved = written_since or self.last is None or not self.last.complete
-        return "passive" if interval_over and unmoved and self.wal_bytes > 0 else None
+        return "passive" if interval_over and unmoved else None
 
     def _record(self, result: CheckpointResult) -> CheckpointResult:
         self.last = result
@@ -171,8 +172,9 @@ class Checkpointer:
 
     def _committed(self, _connection: apsw.Connection, _database: str, pages: int) -> int:
         """Called by SQLite after every commit, on the writer's thread: it must only take notes."""
-        self._log_bytes = pages * self._frame_bytes
-        self._commits += 1
+        before, self._log_bytes = self._log_bytes, pages * self._frame_bytes
+        started_over = self._log_bytes <= before
+        self._written_bytes += self._log_bytes if started_over else self._log_bytes - before
         return apsw.SQLITE_OK
 
     def _live(self) -> None:

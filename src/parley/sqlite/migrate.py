@@ -142,6 +142,8 @@ def _apply(
                 connection.execute(statement).fetchall()
         else:
             step.sql(connection)
+        if not connection.in_transaction:
+            raise RuntimeError("the migration ended its own transaction")
         violations = foreign_key_check(connection)
         if violations:
             raise RuntimeError(f"{len(violations)} rows would refer to rows that do not exist, first: {violations[0]}")

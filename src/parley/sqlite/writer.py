@@ -163,9 +163,11 @@ class Writer:
             self._death, self._state = death, "stopped"
             lost = [*taken, *self._queue]
             self._queue.clear()
-        if self._on_death is not None:
-            self._on_death(death)
-        self._deliver([Outcome(error=self._closed(), waiter=waiter) for _, waiter in lost])
+        try:
+            if self._on_death is not None:
+                self._on_death(death)
+        finally:
+            self._deliver([Outcome(error=self._closed(), waiter=waiter) for _, waiter in lost])
 
 
 class _SyncWaiter:
