@@ -84,12 +84,12 @@ class FileCursor:
         os.pwrite(self._file, record, self._number % 2 * _RECORD_BYTES)
         now = self._clock.monotonic()
         if now - self._synced_at >= _SYNC_SECONDS:
-            os.fdatasync(self._file)
+            os.fsync(self._file)
             self._synced_at = now
 
     def close(self) -> None:
         if self._file is not None:
-            os.fdatasync(self._file)
+            os.fsync(self._file)
             os.close(self._file)
             self._file = None
 
