@@ -87,7 +87,7 @@ def test_a_taken_port_is_replaced_by_a_free_one_and_said() -> None:
 
 
 def test_an_address_that_this_machine_does_not_have_is_a_failed_start() -> None:
-    with pytest.raises(StartupFailed, match="192.0.2.1") as failed:
+    with pytest.raises(StartupFailed, match=r"192\.0\.2\.1") as failed:
         bind("192.0.2.1", 0)
     assert failed.value.details == {"host": "192.0.2.1", "port": 0}
 

@@ -238,7 +238,7 @@ def test_a_holder_that_wrote_nothing_readable_is_held_by_somebody_unknown(path: 
         lock.acquire(HOLDER)
         path.write_bytes(content)
         assert probe(path) == Holder()
-        with pytest.raises(WriterLockHeld, match="held by another process$"):
+        with pytest.raises(WriterLockHeld, match=r"held by another process$"):
             InstanceLock(path).acquire(HOLDER)
 
 

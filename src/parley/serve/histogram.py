@@ -1,6 +1,7 @@
 """Counts of observations by size: small enough to keep one per endpoint, exact enough for quantiles on a log line."""
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Final, Self
 
 SECONDS: Final = (
@@ -51,9 +52,9 @@ class Histogram:
         """Each bound with the number of observations up to it, as Prometheus counts."""
         buckets: list[tuple[str, float]] = []
         running = 0
-        for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
+        for bound, count in zip((*self.bounds, inf), self.counts, strict=True):
             running += count
-            buckets.append((f"{bound:g}" if bound != float("inf") else "+Inf", running))
+            buckets.append(("+Inf" if bound == inf else repr(bound), running))
         return buckets
 
     def quantile(self, share: float) -> float | None:

@@ -25,10 +25,12 @@ REFUSED_KEYS: Final = frozenset(
         "client_message_id",
     }
 )  # fmt: skip
-"""Names of fields that are never written, at any depth."""
+"""Names of fields whose values are never written, at any depth."""
 
 _SECRET_CHARS_MIN: Final = 16
 _CONTAINERS: Final = (dict, list, tuple)
+_DEPTH_MAX: Final = 8
+"""A log line is flat; what is deeper was not made for it, or contains itself."""
 _QUERY_STRING: Final = re.compile(r"\?[^\s\"']+")
 _DATALESS_ERRORS: Final = (ParleyError, OSError, AttributeError, NameError, ImportError, TypeError, RecursionError)
 _REDACTED_BYTES: Final = REDACTED.encode()
@@ -84,10 +86,15 @@ def describe(error: BaseException) -> dict[str, object]:
     return told
 
 
-def _redacted(value: object) -> object:
+def _redacted(value: object, depth: int = _DEPTH_MAX) -> object:
+    if not isinstance(value, _CONTAINERS):
+        return value
+    if depth == 0:
+        return REDACTED
     if isinstance(value, dict):
         items = cast("Mapping[object, object]", value).items()
-        return {name: REDACTED if str(name).lower() in REFUSED_KEYS else _redacted(inner) for name, inner in items}
-    if isinstance(value, list | tuple):
-        return [_redacted(inner) for inner in cast("Sequence[object]", value)]
-    return value
+        return {
+            name: REDACTED if str(name).lower() in REFUSED_KEYS else _redacted(inner, depth - 1)
+            for name, inner in items
+        }
+    return [_redacted(inner, depth - 1) for inner in cast("Sequence[object]", value)]
