@@ -1,0 +1,86 @@
+"""``python -m tests.campaign``: every campaign in full, with its positive control; one JSON summary at the end.
+
+Exit code 1 if anything was violated, or if a control was not caught. ``--seed`` repeats a run; ``--only`` and the
+counts make it shorter or longer.
+"""
+
+import argparse
+import asyncio
+import inspect
+import json
+import secrets
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from tests.campaign.crowd import crowd
+from tests.campaign.disk import failing_operations, power_cuts
+from tests.campaign.full_disk import full_disk
+from tests.campaign.kill import kill_cycles
+from tests.campaign.report import Report
+from tests.campaign.soak import soak
+from tests.campaign.starts import simultaneous_starts
+
+NAMES = ("kill", "power_cuts", "failing_operations", "full_disk", "starts", "crowd", "soak")
+
+
+def main() -> int:
+    options = _options()
+    campaigns: dict[str, Callable[[Path], Any]] = {
+        "kill": lambda folder: kill_cycles(folder, cycles=options.kills, seed=options.seed),
+        "power_cuts": lambda folder: power_cuts(folder, runs=options.cuts, seed=options.seed),
+        "failing_operations": lambda folder: failing_operations(folder, stride=options.stride, seed=options.seed),
+        "full_disk": lambda folder: full_disk(folder, rounds=options.full_disks, seed=options.seed),
+        "starts": lambda folder: simultaneous_starts(folder, rounds=options.rounds, seed=options.seed),
+        "crowd": lambda folder: crowd(folder, clients=options.clients, seed=options.seed),
+        "soak": lambda folder: soak(folder, seconds=options.soak_seconds, seed=options.seed),
+    }
+    reports: list[Report] = []
+    for name in options.only:
+        print(f"campaign: {name}, seed {options.seed}", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory(prefix=f"parley-{name}-", dir=options.folder) as folder:
+            reports.append(_run(campaigns[name], Path(folder)))
+        print(f"campaign: {name} {'passed' if reports[-1].passed else 'FAILED'}", file=sys.stderr, flush=True)
+    passed = all(report.passed for report in reports)
+    summary = {"passed": passed, "seed": options.seed, **{report.name: report.summary() for report in reports}}
+    print(json.dumps(summary, indent=2))
+    return 0 if passed else 1
+
+
+def _run(campaign: Callable[[Path], Any], folder: Path) -> Report:
+    result = campaign(folder)
+    if not inspect.iscoroutine(result):
+        return result
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(result)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
+    parser.add_argument("--only", type=_names, default=list(NAMES), help=f"some of {','.join(NAMES)}")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 31), help="printed; repeats a run")
+    parser.add_argument("--kills", type=int, default=1_000, help="cycles of kill -9 under load")
+    parser.add_argument("--cuts", type=int, default=10_000, help="simulated power cuts")
+    parser.add_argument("--stride", type=int, default=1, help="let only every n-th operation fail")
+    parser.add_argument("--full-disks", type=int, default=5, help="times that a real disk fills up, of each kind")
+    parser.add_argument("--rounds", type=int, default=50, help="rounds of six simultaneous starts")
+    parser.add_argument("--clients", type=int, default=300, help="feeds that are asked for at once")
+    parser.add_argument("--soak-seconds", type=float, default=60.0, help="length of the steady load")
+    parser.add_argument("--folder", type=Path, help="where to work; the system's temporary folder if omitted")
+    return parser.parse_args()
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    return names
+
+
+if __name__ == "__main__":
+    sys.exit(main())

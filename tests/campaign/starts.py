@@ -1,0 +1,87 @@
+"""Many ``parley up`` in one workspace at the same moment: one hub, and the others say who was first."""
+
+import asyncio
+import json
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from parley.core.exits import Exit
+from tests.campaign.report import Report
+
+AT_ONCE = 6
+DEADLINE_SECONDS = 60.0
+
+
+class Start(NamedTuple):
+    """What became of one start: it serves (``announced``), or it ended with a code and said something."""
+
+    pid: int
+    announced: bool
+    exit_code: int | None
+    said: str
+
+
+async def simultaneous_starts(folder: Path, *, rounds: int, seed: int) -> Report:
+    """Control: a round in which each start has a workspace of its own, so that nothing keeps them apart."""
+    report = Report("starts", seed)
+    for number in range(rounds):
+        place = folder / f"round-{number}"
+        report.violations += [f"round {number}: {problem}" for problem in _problems(await _round([place] * AT_ONCE))]
+        report.runs += 1
+        shutil.rmtree(place)
+    report.control = _problems(await _round([folder / f"apart-{number}" for number in range(AT_ONCE)]))
+    return report
+
+
+def _problems(starts: list[Start]) -> list[str]:
+    winners = [start for start in starts if start.announced]
+    if len(winners) != 1:
+        return [f"{len(winners)} hubs serve at once"]
+    first = winners[0].pid
+    return [
+        f"a late start ended with {start.exit_code} and said {start.said!r}, where {first} serves"
+        for start in starts
+        if not start.announced and (start.exit_code != Exit.ALREADY_RUNNING or str(first) not in start.said)
+    ]
+
+
+async def _round(places: list[Path]) -> list[Start]:
+    """Starts one hub per place at once, waits until each serves or has ended, and stops those that serve."""
+    for place in set(places):
+        place.mkdir()
+    processes = [
+        await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "parley", "up", "--json", "--workspace", str(place)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        for place in places
+    ]
+    try:
+        return await asyncio.wait_for(asyncio.gather(*map(_watch, processes)), DEADLINE_SECONDS)
+    finally:
+        for process in processes:
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+            await process.communicate()
+
+
+async def _watch(process: asyncio.subprocess.Process) -> Start:
+    assert process.stdout is not None
+    said = ""
+    while line := (await process.stdout.readline()).decode():
+        said += line
+        if _announces(line):
+            return Start(process.pid, True, None, said)
+    return Start(process.pid, False, await process.wait(), said)
+
+
+def _announces(line: str) -> bool:
+    try:
+        return json.loads(line).get("status") == "running"
+    except (ValueError, AttributeError):
+        return False
