@@ -1,0 +1,145 @@
+"""Random histories of a hub, made by its own rules: every kind of event, on a clock that also jumps back."""
+
+import random
+from collections.abc import Callable
+from typing import TypeVar
+
+import apsw
+
+from parley.core import ids
+from parley.core.clock import ManualClock
+from parley.core.ids import IdSource
+from parley.core.settings import UrlSettings
+from parley.hub.rules.attachments import add_attachment, check_attachment
+from parley.hub.rules.channels import create_channel, create_topic, rename_topic
+from parley.hub.rules.messages import create_message, delete_message, edit_message
+from parley.hub.rules.moves import start_move
+from parley.hub.transaction import Tx
+from parley.wire.events import Enrichment, MessageEnriched, Span
+from parley.wire.requests import (
+    AddAttachment,
+    CreateChannel,
+    CreateMessage,
+    CreateTopic,
+    DeleteMessage,
+    EditMessage,
+    MoveMessage,
+    RenameTopic,
+)
+from parley.workspace import queries
+from parley.workspace.log import Draft
+
+T = TypeVar("T")
+
+
+class History:
+    """Writes to one database as a hub would, one transaction a step."""
+
+    def __init__(self, connection: apsw.Connection, seed: int, clock: ManualClock) -> None:
+        self.connection = connection
+        self.rng = random.Random(seed)
+        self.clock = clock
+        self.ids = IdSource(queries.largest_ids(connection))
+        self.steps = 0
+        self._found: dict[tuple[str, str], list[str]] = {}
+
+    def run(self, steps: int) -> None:
+        """Random steps, each at a time of its own."""
+        kinds: list[tuple[Callable[[], object], int]] = [
+            (self.channel, 1),
+            (self.topic, 3),
+            (self.message, 12),
+            (self.edit, 4),
+            (self.delete, 2),
+            (self.move, 3),
+            (self.rename, 1),
+            (self.attach, 2),
+            (self.enrich, 3),
+        ]
+        for _ in range(steps):
+            self.clock.jump(self.rng.choice((0, 1, 1000, 60_000, -500)))
+            (step,) = self.rng.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])
+            step()
+
+    def channel(self) -> str:
+        return self._do(lambda tx: create_channel(tx, CreateChannel(self._name("channel")))).channel.id
+
+    def topic(self) -> str:
+        channel = self._any("channels") or self.channel()
+        return self._do(lambda tx: create_topic(tx, CreateTopic(channel, self._name("topic")))).topic.id
+
+    def message(self, content: str | None = None) -> str:
+        topic = self._any("topics") or self.topic()
+        link = f" see https://example.org/{self.rng.randrange(9)}" if self.rng.random() < 0.3 else ""
+        request = CreateMessage(
+            topic,
+            self.rng.choice(("ann", "bob")),
+            content or self._name("words") + link,
+            reply_to=self._any("messages"),
+        )
+        return self._do(lambda tx: create_message(tx, request, UrlSettings())).message.id
+
+    def edit(self) -> None:
+        message = self._any("messages", "deleted_at IS NULL") or self.message()
+        self._do(lambda tx: edit_message(tx, message, EditMessage(self._name("edited")), UrlSettings()))
+
+    def delete(self) -> None:
+        message = self._any("messages") or self.message()
+        self._do(lambda tx: delete_message(tx, message, DeleteMessage("ann")))
+
+    def move(self) -> None:
+        message = self._any("messages") or self.message()
+        target = self._any("topics", f"channel_id = (SELECT channel_id FROM messages WHERE id = '{message}')") or ""
+        request = MoveMessage(target, self.rng.choice(("one", "later", "all")))
+        self._do(lambda tx: start_move(tx, message, request, 10_000))
+
+    def rename(self) -> None:
+        topic = self._any("topics") or self.topic()
+        self._do(lambda tx: rename_topic(tx, topic, RenameTopic(self._name("title"))))
+
+    def attach(self) -> None:
+        topic = self._any("topics") or self.topic()
+        value = {"path": self._name("file"), "line": self.rng.randrange(100)}
+        request = AddAttachment("file", value, source_message_id=self._any("messages"))
+        text = check_attachment(request, 16_384)
+        self._do(lambda tx: add_attachment(tx, topic, request, text))
+
+    def enrich(self) -> None:
+        """What a plugin's job commits: its findings replace its earlier ones, and an empty set is an event too."""
+        message, plugin = self._any("messages") or self.message(), self.rng.choice(("links", "names"))
+        found = [Enrichment("link", Span(0, end), {"n": end}) for end in range(1, self.rng.randrange(1, 4))]
+
+        def commit(tx: Tx) -> None:
+            row = queries.get_message(tx.db, message)
+            assert row is not None
+            new = [tx.new_id(ids.ENRICHMENT) for _ in found]
+            for old in self._found.get((message, plugin), []):
+                tx.db.execute("DELETE FROM enrichments WHERE id = ?", (old,))
+            for each, enrichment in zip(new, found, strict=True):
+                tx.db.execute(
+                    "INSERT INTO enrichments VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (each, message, "link", 0, enrichment.span.end, f'{{"n":{enrichment.span.end}}}', tx.ts),
+                )
+            self._found[message, plugin] = new
+            data = MessageEnriched(message, plugin, found, new)
+            tx.append(Draft("message.enriched", message, data, channel_id=row.channel_id, topic_id=row.topic_id))
+
+        self._do(commit)
+
+    def _do(self, rule: Callable[[Tx], T]) -> T:
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = rule(Tx(self.connection, self.clock.now_ms(), self.ids))
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+        self.connection.execute("COMMIT")
+        return result
+
+    def _any(self, table: str, where: str = "TRUE") -> str | None:
+        rows = self.connection.execute(f"SELECT id FROM {table} WHERE {where} ORDER BY id").fetchall()
+        return str(self.rng.choice(rows)[0]) if rows else None
+
+    def _name(self, word: str) -> str:
+        self.steps += 1
+        return f"{word} {self.steps}"
