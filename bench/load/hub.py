@@ -23,9 +23,8 @@ class Hub:
         argv = [sys.executable, "-m", "parley", "up", "--json", "--workspace", str(folder), *flags]
         self.folder = folder
         self.process = ServerProcess(argv, ready='"running"', folder=folder)
-        announced = json.loads(self.process.ready_line)
-        self.host, self.port = announced["host"], announced["port"]
-        self.token = (folder / ".parley" / "token").read_text().strip()
+        server = json.loads((folder / ".parley" / "server.json").read_text())
+        self.host, self.port, self.token = server["host"], server["port"], server["auth_token"]
 
     @property
     def database(self) -> Path:

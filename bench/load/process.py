@@ -27,7 +27,7 @@ class NotReady(RuntimeError):
 
 
 class ServerProcess:
-    """One running server. ``ready_line`` is the line of its output that held the marker."""
+    """One running server."""
 
     def __init__(
         self, argv: Sequence[str], *, ready: str, folder: Path, environment: Mapping[str, str] | None = None
@@ -44,7 +44,7 @@ class ServerProcess:
         )
         self.pid = self._popen.pid
         self.output: collections.deque[str] = collections.deque(maxlen=_LAST_LINES)
-        self.ready_line = self._wait_for(ready)
+        self._wait_for(ready)
         self._drain = threading.Thread(target=self._read_on, daemon=True)
         self._drain.start()
 
@@ -87,12 +87,12 @@ class ServerProcess:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _wait_for(self, ready: str) -> str:
+    def _wait_for(self, ready: str) -> None:
         assert self._popen.stdout is not None
         for line in self._popen.stdout:
             self.output.append(line)
             if ready in line:
-                return line
+                return
         raise NotReady(f"{self._popen.args} ended with code {self._finish()}:\n{''.join(self.output)}")
 
     def _read_on(self) -> None:

@@ -1,8 +1,9 @@
 """A disk that really fills up under a real hub, and has room again later.
 
 With the right to mount, the workspace lies on a small file system of its own that is filled to the last byte; in any
-case the kernel is told not to let the hub's files grow (which it reports as an I/O error instead of a full disk). Writes
-must be refused with a typed 503, reads must go on, nothing acknowledged may be lost, and with the space the writes return.
+case the kernel is told not to let the files of the hub grow, which it reports as an I/O error and not as a full disk.
+Writes must be refused with a typed 503, reads must go on, nothing acknowledged may be lost, and writes must return with
+the space.
 """
 
 import contextlib

@@ -1,7 +1,6 @@
 """Many ``parley up`` in one workspace at the same moment: one hub, and the others say who was first."""
 
 import asyncio
-import json
 import shutil
 import signal
 import sys
@@ -75,13 +74,6 @@ async def _watch(process: asyncio.subprocess.Process) -> Start:
     said = ""
     while line := (await process.stdout.readline()).decode():
         said += line
-        if _announces(line):
+        if '"running"' in line:
             return Start(process.pid, True, None, said)
     return Start(process.pid, False, await process.wait(), said)
-
-
-def _announces(line: str) -> bool:
-    try:
-        return json.loads(line).get("status") == "running"
-    except (ValueError, AttributeError):
-        return False
