@@ -26,6 +26,7 @@ from parley.core.exits import Exit
 from parley.core.files import write_atomic
 from parley.core.ids import new_uuid
 from parley.core.settings import Settings
+from parley.hub.http.protocol import HubHttpProtocol
 from parley.hub.hub import Hub
 from parley.hub.ws import feed_protocol
 from parley.serve import BoundSocket, InstanceLock, TokenStore, bind, check_bind, register_secret
@@ -213,11 +214,12 @@ def _server(hub: Hub, settings: Settings) -> uvicorn.Server:
     return _Server(
         uvicorn.Config(
             hub.app,
-            http="httptools",
+            http=HubHttpProtocol,
             ws=feed_protocol(hub),
             lifespan="off",
             log_config=None,
             access_log=False,
+            proxy_headers=False,
             server_header=False,
             date_header=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,

@@ -7,6 +7,7 @@ reads on a thread.
 """
 
 import asyncio
+import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qs
@@ -50,6 +51,8 @@ CLOSE_SECONDS: Final = 5.0
 """How long a closing connection may take to send what is in its buffer."""
 
 _decode_json = msgspec.json.decode
+_library_log = logging.getLogger("parley.websockets")
+_library_log.setLevel(logging.WARNING)  # it tells of every connection; the metrics do, too
 _decode_hello = msgspec.json.Decoder(Hello).decode
 
 
@@ -71,7 +74,7 @@ class FeedConnection(asyncio.Protocol):
         self._settings = hub.settings.websocket
         self._loop = asyncio.get_running_loop()
         self._connections = cast("set[Any]", server_state.connections)
-        self._protocol = ServerProtocol(max_size=self._settings.message_bytes_max)
+        self._protocol = ServerProtocol(max_size=self._settings.message_bytes_max, logger=_library_log)
         self._transport: asyncio.Transport | None = None
         self._subscriber = Subscriber(hub.feed, self)
         self._fragments: list[bytes] = []

@@ -40,8 +40,8 @@ from parley.workspace.log import encode_json
 if TYPE_CHECKING:
     from parley.hub.hub import Hub
 
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Headers = dict[bytes, bytes]
 
@@ -52,6 +52,14 @@ _NO_PATH: Final[Mapping[str, str]] = {}
 _JSON: Final = b"application/json"
 _NO_QUERY: Final = Query(b"")
 _NO_ANSWER: Final = Answer(500, b"")
+
+
+class Response(NamedTuple):
+    """An answer, ready to be sent."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
 
 
 class _Route(NamedTuple):
@@ -77,8 +85,16 @@ class Shell:
         ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Plain ASGI, for any server."""
         if scope["type"] != "http":
             return  # feeds have a protocol of their own; there is no lifespan
+        status, headers, body = await self.respond(scope, receive)
+        headers = [*headers, (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def respond(self, scope: Scope, receive: Receive) -> Response:
+        """The answer to a request, whatever happens. ``content-length`` is left to whoever sends it."""
         started = time.perf_counter()
         headers: Headers = dict(scope["headers"])
         asked_id = request_id(headers.get(b"x-request-id"))
@@ -98,19 +114,13 @@ class Shell:
         if error is not None:
             answer = Answer(error.status, error_body(error))
         body = answer.body if type(answer.body) is bytes else encode_json(answer.body)
-        sent = [
-            (b"content-type", answer.content_type),
-            (b"content-length", str(len(body)).encode()),
-            (b"x-request-id", asked_id.encode()),
-            *self._headers,
-        ]
+        sent = [(b"content-type", answer.content_type), (b"x-request-id", asked_id.encode()), *self._headers]
         if limit:
             sent += _limit_headers(limit[0])
         if error is not None:
             sent += _error_headers(error)
-        await send({"type": "http.response.start", "status": answer.status, "headers": sent})
-        await send({"type": "http.response.body", "body": body})
         self._note(scope, asked_id, name, answer.status, error, time.perf_counter() - started)
+        return Response(answer.status, sent, body)
 
     async def _answer(
         self,

@@ -45,7 +45,8 @@ def create_message(tx: Tx, request: CreateMessage, urls: UrlSettings, once: Once
         " VALUES (?, ?, ?, ?, ?, 1, ?, ?)",
         (message.id, topic.id, topic.channel_id, message.sender, message.content_raw, tx.ts, message.reply_to),
     )
-    tx.db.execute("UPDATE topics SET updated_at = ? WHERE id = ?", (tx.ts, topic.id))
+    if topic.updated_at != tx.ts:  # messages of one millisecond touch the topic once
+        tx.db.execute("UPDATE topics SET updated_at = ? WHERE id = ?", (tx.ts, topic.id))
     event_id = tx.append(
         Draft("message.created", message.id, {"message": message}, channel_id=topic.channel_id, topic_id=topic.id)
     )
