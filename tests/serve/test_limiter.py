@@ -122,6 +122,21 @@ def test_memory_is_bounded_by_what_was_let_in_not_by_what_was_asked() -> None:
     assert len(limiter) == 50
 
 
+def test_a_connection_is_a_key_by_its_address_and_port() -> None:
+    limiter = RateLimiter(1, BUSY, ManualClock())
+    assert limiter.take(("127.0.0.1", 5001)).allowed
+    assert limiter.take(("127.0.0.1", 5002)).allowed
+    assert not limiter.take(("127.0.0.1", 5001)).allowed
+
+
+def test_a_very_long_name_is_cut_before_it_is_kept() -> None:
+    limiter = RateLimiter(1, BUSY, ManualClock())
+    assert limiter.take("x" * 200 + "a").allowed
+    assert not limiter.take("x" * 60_000).allowed
+    assert limiter.take("x" * 199).allowed
+    assert len(limiter) == 2
+
+
 @pytest.mark.parametrize(("per_key", "overall"), [(0, 1), (1, 0), (-1, 1)])
 def test_a_limit_that_lets_nothing_through_is_a_mistake(per_key: int, overall: int) -> None:
     with pytest.raises(ValueError, match="lets nothing through"):

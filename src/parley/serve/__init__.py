@@ -1,17 +1,26 @@
 """What any of our servers needs: instance lock, bind rules, token, Host and Origin, limiter, request ids, drain, logs,
-metrics."""
+metrics.
+
+Logs and metrics stand on libraries that take a third of a second to load. Commands that only look at the lock or the
+token use this room too, so those two are loaded when they are first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 from parley.serve.bind import BoundSocket, bind, check_bind
 from parley.serve.drain import InFlight
 from parley.serve.limiter import Decision, RateLimiter
 from parley.serve.lock import Holder, InstanceLock, probe
-from parley.serve.logs import ServerLog, configure
-from parley.serve.metrics import Alert, Metrics, Snapshot
 from parley.serve.origin import LOOPBACK_NAMES, host_allowed, origin_allowed
 from parley.serve.redact import register_secret
 from parley.serve.request_ids import RequestIds, request_id
 from parley.serve.security_headers import SECURITY_HEADERS
 from parley.serve.token import Reloaded, TokenStore
+
+if TYPE_CHECKING:
+    from parley.serve.logs import ServerLog, configure
+    from parley.serve.metrics import Alert, Metrics, Snapshot
 
 __all__ = [
     "LOOPBACK_NAMES",
@@ -38,3 +47,17 @@ __all__ = [
     "register_secret",
     "request_id",
 ]
+
+_LOADED_LATER: Final = {
+    "ServerLog": "parley.serve.logs",
+    "configure": "parley.serve.logs",
+    "Alert": "parley.serve.metrics",
+    "Metrics": "parley.serve.metrics",
+    "Snapshot": "parley.serve.metrics",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LOADED_LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LOADED_LATER[name]), name)

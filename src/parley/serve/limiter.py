@@ -14,7 +14,12 @@ from typing import Final, NamedTuple
 
 from parley.core.clock import Clock
 
+Key = str | tuple[str, int]
+"""An agent's name, or the address and port of a connection as ASGI gives them."""
+
 _WINDOW_SECONDS: Final = 1.0
+_KEY_CHARS_MAX: Final = 200
+"""A name is sent by the caller and kept for up to two seconds; longer ones that begin alike share a bucket."""
 
 
 class Decision(NamedTuple):
@@ -45,16 +50,18 @@ class RateLimiter:
         self._unix_offset = clock.now_ms() / 1000 - now  # read anew each second: one clock fewer to ask per request
         self._used = 0.0  # tokens out of the bucket of all, at the time below
         self._used_at = now
-        self._young: dict[str, tuple[float, float]] = {}
-        self._old: dict[str, tuple[float, float]] = {}
+        self._young: dict[Key, tuple[float, float]] = {}
+        self._old: dict[Key, tuple[float, float]] = {}
         self._turn_at = now + _WINDOW_SECONDS
 
     def __len__(self) -> int:
         """The buckets held now."""
         return len(self._young) + len(self._old)
 
-    def take(self, key: str) -> Decision:
+    def take(self, key: Key) -> Decision:
         """Takes one token from the key's bucket and one from the bucket of all, or none from either."""
+        if len(key) > _KEY_CHARS_MAX:
+            key = key[:_KEY_CHARS_MAX]
         now = self._monotonic()
         if now >= self._turn_at:
             self._turn(now)
