@@ -79,8 +79,8 @@ class History:
         )
         return self._do(lambda tx: create_message(tx, request, UrlSettings())).message.id
 
-    def edit(self) -> None:
-        message = self._any("messages", "deleted_at IS NULL") or self.message()
+    def edit(self, message: str | None = None) -> None:
+        message = message or self._any("messages", "deleted_at IS NULL") or self.message()
         self._do(lambda tx: edit_message(tx, message, EditMessage(self._name("edited")), UrlSettings()))
 
     def delete(self) -> None:
@@ -104,9 +104,9 @@ class History:
         text = check_attachment(request, 16_384)
         self._do(lambda tx: add_attachment(tx, topic, request, text))
 
-    def enrich(self) -> None:
+    def enrich(self, message: str | None = None) -> None:
         """What a plugin's job commits: its findings replace its earlier ones, and an empty set is an event too."""
-        message, plugin = self._any("messages") or self.message(), self.rng.choice(("links", "names"))
+        message, plugin = message or self._any("messages") or self.message(), self.rng.choice(("links", "names"))
         found = [Enrichment("link", Span(0, end), {"n": end}) for end in range(1, self.rng.randrange(1, 4))]
 
         def commit(tx: Tx) -> None:
