@@ -94,8 +94,12 @@ def test_a_full_queue_refuses_and_what_it_accepted_is_written(connection: apsw.C
 def test_a_closed_gate_refuses_with_its_reason_until_it_opens(connection: apsw.Connection) -> None:
     with writing(connection) as writer:
         writer.refuse_with = ServiceUnavailable("The log is too large", reason="wal_too_large")
-        with pytest.raises(ServiceUnavailable, match="log is too large"):
-            writer.submit(insert(1))
+        depths: set[int] = set()
+        for _ in range(3):
+            with pytest.raises(ServiceUnavailable, match="log is too large") as caught:
+                writer.submit(insert(1))
+            depths.add(len(caught.traceback))
+        assert len(depths) == 1, "the shared refusal does not collect a traceback per caller"
         writer.refuse_with = None
         writer.run_sync(insert(2))
     assert numbers(connection) == {2}
@@ -185,10 +189,27 @@ def test_damage_found_by_a_write_is_reported(path: Path) -> None:
         file.write(b"\xff" * 4096 * 3)
     connection = open_writer(path)
     damage: list[DatabaseCorrupt] = []
-    with writing(connection, on_corrupt=damage.append) as writer, pytest.raises(DatabaseCorrupt):
-        writer.run_sync(insert(100))
-    assert len(damage) == 1
+    with writing(connection, on_corrupt=damage.append) as writer:
+        held = hold(writer)
+        for number in range(100, 103):
+            writer.submit(insert(number))
+        held.release.set()
+    assert len(damage) == 1, "once a batch"
     connection.close()
+
+
+def test_a_callback_that_fails_ends_the_writer_and_leaves_no_thread_waiting(connection: apsw.Connection) -> None:
+    bugs = iter([RuntimeError("a bug in the callback")])
+
+    def on_committed(_: Batch) -> None:
+        if (bug := next(bugs, None)) is not None:
+            raise bug
+
+    writer = Writer(connection, on_committed=on_committed)
+    writer.start()
+    assert writer.run_sync(insert(1)) == 1
+    assert writer.stop(timeout=DEADLINE_SECONDS)
+    assert isinstance(writer.death, RuntimeError)
 
 
 def test_many_threads_can_submit_at_once(connection: apsw.Connection) -> None:

@@ -6,7 +6,8 @@ the load by themselves, and nobody waits for a timer. The thread is a shell arou
 The interpreter's switch interval stays at its default on purpose. The woken thread gets the interpreter when the event
 loop next waits for its sockets, and by then all requests of that turn have submitted: 16 busy connections share commits
 of 16. With an interval of 0.2 ms or less the thread barges in after the first few, commits of 8 cost a quarter more
-CPU a write, and no latency is gained. To run the statements on the loop and only COMMIT here was no better either.
+CPU a write, and no latency is gained. To run the statements on the loop and only COMMIT here, or to wake the thread over
+a pipe instead of a condition, was no better either.
 
 The life of a writer is ``open → stopping → stopped``. While stopping it commits what was accepted (or refuses it, when
 told not to drain) and takes nothing new. If the thread ever dies, everything that waits is refused, ``on_death`` is
@@ -86,7 +87,7 @@ class Writer:
             if self._state != "open":
                 raise self._closed()
             if self.refuse_with is not None:
-                raise self.refuse_with
+                raise self.refuse_with.with_traceback(None)  # one object for all: its traceback must not grow
             if len(self._queue) >= self._queue_max:
                 raise ServiceUnavailable("Too many writes are waiting", reason="queue_full", queue_max=self._queue_max)
             self._queue.append((write, waiter))
@@ -146,8 +147,9 @@ class Writer:
             self.commits += 1
         for outcome, (_, waiter) in zip(outcomes, taken, strict=True):
             outcome.waiter = waiter
-            if isinstance(outcome.error, DatabaseCorrupt) and self._on_corrupt is not None:
-                self._on_corrupt(outcome.error)
+        damage = next((each.error for each in outcomes if isinstance(each.error, DatabaseCorrupt)), None)
+        if damage is not None and self._on_corrupt is not None:
+            self._on_corrupt(damage)
         self._deliver(outcomes)
 
     def _deliver(self, outcomes: Batch) -> None:
