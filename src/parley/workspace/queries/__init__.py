@@ -17,7 +17,6 @@ from parley.workspace.queries.entities import (
 )
 from parley.workspace.queries.events import (
     Floor,
-    cursor_before_last,
     latest_event_id,
     logged_events,
     oldest_cursor,
@@ -32,7 +31,6 @@ __all__ = [
     "Floor",
     "Hits",
     "Page",
-    "cursor_before_last",
     "find_attachment",
     "find_channel",
     "get_attachment",

@@ -40,7 +40,6 @@ _SELECT_TAIL: Final = {
     "event_id <= ? ORDER BY event_id DESC LIMIT ?"
     for scope in ("", *_SCOPES)
 }
-_NTH_NEWEST: Final = "SELECT event_id FROM events ORDER BY event_id DESC LIMIT 1 OFFSET ?"
 _LATEST: Final = "SELECT max(event_id) FROM events"
 _OLDEST: Final = "SELECT up_to_event_id, name FROM archives ORDER BY up_to_event_id DESC LIMIT 1"
 _LOG: Final = "SELECT event_id, ts, name, data_json FROM events ORDER BY event_id"
@@ -106,15 +105,6 @@ def latest_event_id(connection: apsw.Connection) -> int:
     """The newest event's id; 0 in an empty log."""
     newest: Any = connection.execute(_LATEST).fetchall()[0][0]
     return newest or 0
-
-
-def cursor_before_last(connection: apsw.Connection, count: int) -> int:
-    """The cursor after which the newest ``count`` events follow, or all there are."""
-    row: Any = connection.execute(_NTH_NEWEST, (count,)).fetchone()
-    if row is not None:
-        return row[0]
-    floor = oldest_cursor(connection)
-    return 0 if floor is None else floor.event_id
 
 
 def oldest_cursor(connection: apsw.Connection) -> Floor | None:
