@@ -1,0 +1,62 @@
+"""Sharing a folder with Agentlip: never two writers on one database.
+
+Agentlip does not know our lock, and its own lock is a file that it judges by asking the hub in ``server.json``. So an
+adopted folder is refused while an Agentlip hub answers for it, and while ours runs there, the same file tells Agentlip
+that the place is taken.
+"""
+
+import http.client
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from parley.core.errors import WriterLockHeld
+from parley.core.files import write_atomic
+from parley.wire.server_file import ServerFile
+from parley.workspace.layout import Workspace
+
+HEALTH_SECONDS: Final = 2.0
+_LOCK_MODE: Final = 0o600
+
+
+def refuse_live_agentlip(workspace: Workspace) -> None:
+    """Raises ``WriterLockHeld`` if the hub in ``server.json`` answers. We hold our lock, so it is not one of ours."""
+    try:
+        server = msgspec.json.decode(workspace.server_file.read_bytes(), type=ServerFile)
+    except (OSError, msgspec.DecodeError):
+        return
+    health = _health(server)
+    if health.get("db_id") == server.db_id:
+        raise WriterLockHeld(
+            f"An Agentlip hub (process {health.get('pid')}, port {server.port}) serves this workspace; stop it first",
+            pid=health.get("pid"),
+            instance_id=health.get("instance_id"),
+        )
+
+
+def hold_agentlip_lock(workspace: Workspace, started_at: str) -> None:
+    """Writes the lock file that Agentlip looks for."""
+    write_atomic(_lock(workspace), f"{os.getpid()}\n{started_at}\n".encode(), _LOCK_MODE)
+
+
+def release_agentlip_lock(workspace: Workspace) -> None:
+    """Removes it again."""
+    _lock(workspace).unlink(missing_ok=True)
+
+
+def _lock(workspace: Workspace) -> Path:
+    return workspace.lock.parent / "writer.lock"
+
+
+def _health(server: ServerFile) -> dict[str, Any]:
+    connection = http.client.HTTPConnection(server.host, server.port, timeout=HEALTH_SECONDS)
+    try:
+        connection.request("GET", "/health")
+        answer = connection.getresponse()
+        return msgspec.json.decode(answer.read(), type=dict[str, Any]) if answer.status == 200 else {}
+    except (OSError, http.client.HTTPException, msgspec.DecodeError, ValueError):
+        return {}
+    finally:
+        connection.close()
