@@ -10,7 +10,9 @@ two seconds, and no request pays for a sweep. Used from the event loop alone.
 """
 
 from math import ceil
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from parley.core.clock import Clock
 
@@ -22,7 +24,7 @@ _KEY_CHARS_MAX: Final = 200
 """A name is sent by the caller and kept for up to two seconds; longer ones that begin alike share a bucket."""
 
 
-class Decision(NamedTuple):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """The answer for one request, with what its rate-limit headers say."""
 
     allowed: bool
@@ -42,8 +44,9 @@ class RateLimiter:
     def __init__(self, per_key: int, overall: int, clock: Clock) -> None:
         if per_key < 1 or overall < 1:
             raise ValueError("a limit of less than one request per second lets nothing through")
-        self._per_key = per_key
-        self._overall = overall
+        self._limit = per_key
+        self._per_key = float(per_key)  # as floats, because a path that every request takes reckons with them
+        self._overall = float(overall)
         self._monotonic = clock.monotonic
         self._now_ms = clock.now_ms
         now = clock.monotonic()
@@ -66,7 +69,7 @@ class RateLimiter:
         if now >= self._turn_at:
             self._turn(now)
         per_key, overall = self._per_key, self._overall
-        used, used_at = self._young.get(key) or self._old.get(key) or (0.0, now)
+        used, used_at = self._young.get(key) or self._old.get(key, (0.0, now))
         used -= (now - used_at) * per_key
         used = 1.0 if used < 0.0 else used + 1.0
         used_of_all = self._used - (now - self._used_at) * overall
@@ -79,12 +82,12 @@ class RateLimiter:
         self._used, self._used_at = used_of_all, now
         left, left_of_all = per_key - used, overall - used_of_all
         remaining = int(left if left < left_of_all else left_of_all)
-        return Decision(True, per_key, remaining, ceil(now + used / per_key + self._unix_offset), 0.0)
+        return Decision(True, self._limit, remaining, ceil(now + used / per_key + self._unix_offset), 0.0)
 
-    def _refusal(self, limit: int, used: float, now: float) -> Decision:
+    def _refusal(self, limit: float, used: float, now: float) -> Decision:
         # `used` counts the refused request too: what exceeds the limit is what must flow back first.
         reset = ceil(now + (used - 1.0) / limit + self._unix_offset)
-        return Decision(False, limit, 0, reset, (used - limit) / limit)
+        return Decision(False, int(limit), 0, reset, (used - limit) / limit)
 
     def _turn(self, now: float) -> None:
         two_windows_ago = self._turn_at + _WINDOW_SECONDS <= now

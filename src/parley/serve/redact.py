@@ -59,11 +59,11 @@ def scrub(line: bytes) -> bytes:
 
 def redact_fields(fields: dict[str, Any]) -> None:
     """Takes the value away from each field that must not be written, in place."""
+    if "path" in fields:
+        fields["path"] = str(fields["path"]).partition("?")[0]
     for name, value in fields.items():
         if name in REFUSED_KEYS:
             fields[name] = REDACTED
-        elif name == "path":
-            fields[name] = str(value).partition("?")[0]
         elif isinstance(value, _CONTAINERS):
             fields[name] = _redacted(cast("object", value))
 
