@@ -58,6 +58,7 @@ async def run(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
         figures |= await _with_index(folder / "indexed", plan, only)
     rivals = {name: await _rival(name, folder / name, plan) for name in _RIVALS if name in only}
     about["machine"]["load_after"] = [round(load, 2) for load in os.getloadavg()]
+    about["machine"]["python_loop_cpu_ms_after"] = machine.python_loop_cpu_ms()
     return {
         **about,
         "seconds": round(time.monotonic() - started),

@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 
 _SYNCS = 200
+_LOOP = 1_000_000
 _BLOCK = b"\0" * 4096
 
 
@@ -24,7 +25,15 @@ def describe(folder: Path) -> dict[str, Any]:
         "sqlite": apsw.sqlite_lib_version(),
         "file_system": _file_system(folder),
         **_sync_times(folder / "sync-probe"),
+        "python_loop_cpu_ms_before": python_loop_cpu_ms(),
     }
+
+
+def python_loop_cpu_ms() -> float:
+    """CPU time of a fixed piece of work: what a busy neighbour on the same core costs every figure in this run."""
+    start = time.process_time()
+    sum(number * number for number in range(_LOOP))
+    return round((time.process_time() - start) * 1e3, 1)
 
 
 def _sync_times(path: Path) -> dict[str, float]:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 from bench.figures import Sample, latency_sample
 from bench.load.peer import Peer, closed_loop
-from bench.load.process import ServerProcess
+from bench.load.process import Process
 
 CONNECTIONS = 16
 
 
 async def measure(
-    server: ServerProcess, peers: Sequence[Peer], requests: Sequence[bytes], check: Callable[[bytes], None]
+    server: Process, peers: Sequence[Peer], requests: Sequence[bytes], check: Callable[[bytes], None]
 ) -> Sample:
     """Sends the requests over the connections, which are closed afterwards."""
     cpu = server.cpu_seconds()

@@ -2,12 +2,13 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 from bench.load.feed import Subscriber, Tally, subscribe
 from bench.load.http import HttpPeer, check_success, connect, json_body, request
-from bench.load.process import ServerProcess
+from bench.load.process import Process, ServerProcess
 
 MESSAGE_BYTES = 200
 _WORDS = "agents talk and remember while the build runs and every test that failed tells why it did so "
@@ -16,13 +17,12 @@ _WORDS = "agents talk and remember while the build runs and every test that fail
 class Hub:
     """One hub process and how to reach it."""
 
-    def __init__(self, folder: Path, *, config: str = "", flags: tuple[str, ...] = ("--no-rate-limit",)) -> None:
-        """Starts the hub of ``folder``; ``config`` is the text of its ``parley.toml``."""
+    def __init__(self, folder: Path, *, config: str = "", launch: Callable[[Path], Process] | None = None) -> None:
+        """Starts the hub of ``folder``, by its command or by ``launch``; ``config`` is the text of ``parley.toml``."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "parley.toml").write_text(config)
-        argv = [sys.executable, "-m", "parley", "up", "--json", "--workspace", str(folder), *flags]
         self.folder = folder
-        self.process = ServerProcess(argv, ready='"running"', folder=folder)
+        self.process = (launch or by_command)(folder)
         server = json.loads((folder / ".parley" / "server.json").read_text())
         self.host, self.port, self.token = server["host"], server["port"], server["auth_token"]
 
@@ -66,6 +66,12 @@ class Hub:
 
     def __exit__(self, *_: object) -> None:
         self.process.stop()
+
+
+def by_command(folder: Path) -> ServerProcess:
+    """A hub as a user starts it, without rate limits."""
+    argv = [sys.executable, "-m", "parley", "up", "--json", "--no-rate-limit", "--workspace", str(folder)]
+    return ServerProcess(argv, ready='"running"', folder=folder)
 
 
 def content(number: int) -> str:

@@ -7,7 +7,6 @@ have ended; ``/proc/<pid>/stat`` tells the same sum in steps of ten milliseconds
 import collections
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -26,8 +25,41 @@ class NotReady(RuntimeError):
     """The server ended before it said that it serves."""
 
 
-class ServerProcess:
-    """One running server."""
+class Process:
+    """A running process, as the kernel sees it."""
+
+    pid: int
+
+    def cpu_seconds(self) -> float:
+        """User and system time of all its threads so far."""
+        return time.clock_gettime((~self.pid << 3) | _CPU_CLOCK_OF_PROCESS)
+
+    def resident_bytes(self) -> int:
+        """Memory of the process that is in RAM now."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def open_files(self) -> int:
+        """Descriptors that the process holds."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))  # noqa: PTH208 - only the number is wanted
+
+    def kill(self) -> None:
+        """Ends the process at once, as a crash would."""
+        raise NotImplementedError
+
+    def stop(self) -> int:
+        """Asks the process to end and returns its exit code; kills it if it does not end."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class ServerProcess(Process):
+    """A server started by a command."""
 
     def __init__(
         self, argv: Sequence[str], *, ready: str, folder: Path, environment: Mapping[str, str] | None = None
@@ -48,44 +80,18 @@ class ServerProcess:
         self._drain = threading.Thread(target=self._read_on, daemon=True)
         self._drain.start()
 
-    @property
-    def exit_code(self) -> int | None:
-        """None while the process runs."""
-        return self._popen.poll()
-
-    def cpu_seconds(self) -> float:
-        """User and system time of all its threads so far."""
-        return time.clock_gettime((~self.pid << 3) | _CPU_CLOCK_OF_PROCESS)
-
-    def resident_bytes(self) -> int:
-        """Memory of the process that is in RAM now."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-
-    def open_files(self) -> int:
-        """Descriptors that the process holds."""
-        return len(os.listdir(f"/proc/{self.pid}/fd"))  # noqa: PTH208 - only the number is wanted
-
     def kill(self) -> None:
-        """Ends the process at once, as a crash would."""
         self._popen.kill()
         self._finish()
 
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Asks the process to end and returns its exit code; kills it if it does not."""
+    def stop(self) -> int:
         if self._popen.poll() is None:
-            self._popen.send_signal(number)
+            self._popen.terminate()
             try:
                 self._popen.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self._popen.kill()
         return self._finish()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def _wait_for(self, ready: str) -> None:
         assert self._popen.stdout is not None

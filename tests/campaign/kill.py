@@ -21,11 +21,14 @@ from bench.load.hub import Hub
 from parley.sqlite import open_reader
 from parley.workspace import queries
 from tests.campaign.agents import Ledger, retry, talking
+from tests.campaign.forked import ForkedHub
 from tests.campaign.judge import judge
 from tests.campaign.report import Report
 
 AGENTS = 6
 CYCLES_PER_WORKSPACE = 20
+COMMAND_EVERY = 20
+"""Every so many cycles the hub is started by its command, else forked from a process that has imported it already."""
 LOAD_SECONDS = (0.01, 0.12)
 RETRIES_OF_ACKNOWLEDGED = 3
 CATCH_UP_SECONDS = 30.0
@@ -60,15 +63,16 @@ async def kill_cycles(folder: Path, *, cycles: int, seed: int) -> Report:
     """Control: copies of a database with an event, or a message, taken away, and an acknowledgement never given."""
     report = Report("kill", seed)
     rng = random.Random(seed)
-    starts: list[float] = []
+    starts: dict[bool, list[float]] = {False: [], True: []}
     requests = 0
     for first in range(0, cycles, CYCLES_PER_WORKSPACE):
         place, ledger, watcher = folder / f"workspace-{first}", Ledger(), Watcher()
         for number in range(first, min(first + CYCLES_PER_WORKSPACE, cycles)):
-            problems = await _cycle(place, ledger, watcher, rng, starts, f"a{number}")
+            hub = _start(place, starts, by_fork=number % COMMAND_EVERY != 0)
+            problems = await _cycle(hub, ledger, watcher, rng, f"a{number}")
             report.runs += 1
             report.violations += [f"cycle {number}: {problem}" for problem in problems]
-        with Hub(place) as hub:
+        with Hub(place, launch=ForkedHub) as hub:
             report.violations += [f"end of {place.name}: {p}" for p in await _verify(hub, ledger, watcher)]
         requests += ledger.requests
         if not report.control:
@@ -76,18 +80,21 @@ async def kill_cycles(folder: Path, *, cycles: int, seed: int) -> Report:
         shutil.rmtree(place)
     report.facts = {
         "requests": requests,
-        "start_up_ms_p50": round(statistics.median(starts) * 1e3),
+        "start_ms_by_command_p50": _median_ms(starts[False]),
+        "start_ms_by_fork_p50": _median_ms(starts[True]),
         "seconds_per_cycle": round((time.monotonic() - report.started) / max(1, report.runs), 3),
     }
     return report
 
 
-async def _cycle(
-    place: Path, ledger: Ledger, watcher: Watcher, rng: random.Random, starts: list[float], label: str
-) -> list[str]:
+def _start(place: Path, starts: dict[bool, list[float]], *, by_fork: bool) -> Hub:
     begun = time.perf_counter()
-    hub = Hub(place)
-    starts.append(time.perf_counter() - begun)
+    hub = Hub(place, launch=ForkedHub if by_fork else None)
+    starts[by_fork].append(time.perf_counter() - begun)
+    return hub
+
+
+async def _cycle(hub: Hub, ledger: Ledger, watcher: Watcher, rng: random.Random, label: str) -> list[str]:
     try:
         if not ledger.topics:
             ledger.topics = await hub.make_topics("campaign", "one", "two", "three")
@@ -118,6 +125,10 @@ async def _verify(hub: Hub, ledger: Ledger, watcher: Watcher) -> list[str]:
     if watcher.seen != logged:
         problems.append(f"the subscriber saw {len(watcher.seen)} events, the log holds {len(logged)}")
     return problems
+
+
+def _median_ms(seconds: list[float]) -> int | None:
+    return round(statistics.median(seconds) * 1e3) if seconds else None
 
 
 def control(database: Path, ledger: Ledger, folder: Path) -> list[str]:
