@@ -1,0 +1,230 @@
+"""Hubs for tests: one that is called in this process without a socket, and one that serves a real socket.
+
+Both are the real ``Hub`` on a real database file, driven by a clock that the test moves. ``OpenHub.api`` speaks to it
+over HTTP (ASGI or TCP) and has the few calls that nearly every test needs.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import structlog
+import uvicorn
+from structlog.testing import LogCapture
+
+from parley.core.clock import Clock, ManualClock
+from parley.core.fold import Difference, differences, fold
+from parley.core.settings import Settings
+from parley.hub.http.protocol import HubHttpProtocol
+from parley.hub.hub import Hub
+from parley.hub.lifecycle import prepare_database
+from parley.hub.ws import feed_protocol
+from parley.serve import TokenStore
+from parley.sqlite import close_quietly, open_reader
+from parley.workspace import discovery, queries
+from parley.workspace.config import parse_settings
+from parley.workspace.layout import Workspace
+
+PORT = 7337
+"""What a hub without a socket believes to listen on."""
+DEADLINE_SECONDS = 30.0
+INSTANCE_ID = "00000000-0000-4000-8000-000000000001"
+Tables = Mapping[str, Mapping[str, Any]]
+_DEFAULTS: Tables = {"rate_limits": {"enabled": False}, "trouble": {"disk_free_bytes_min": 0}}
+
+
+def settings_of(tables: Tables | None = None) -> Settings:
+    """The settings of a ``parley.toml`` with these tables, with limits that do not depend on the machine."""
+    tables = tables or {}
+    merged = {name: {**_DEFAULTS.get(name, {}), **tables.get(name, {})} for name in {*_DEFAULTS, *tables}}
+    return parse_settings(merged)
+
+
+class Api:
+    """A caller with the token. Each helper checks the status and returns the decoded body."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self.client = client
+
+    async def call(self, method: str, path: str, body: Any = None, *, status: int = 200, **options: Any) -> Any:
+        """Sends a request and returns the decoded body."""
+        if body is not None:
+            options["json"] = body
+        answer = await self.client.request(method, path, **options)
+        assert answer.status_code == status, f"{method} {path}: {answer.status_code} {answer.text[:400]}"
+        return answer.json()
+
+    async def get(self, path: str, *, status: int = 200, **params: Any) -> Any:
+        return await self.call("GET", path, status=status, params=params)
+
+    async def channel(self, name: str = "general", **fields: Any) -> str:
+        """Creates a channel; its id."""
+        body = await self.call("POST", "/api/v1/channels", {"name": name, **fields}, status=201)
+        return body["channel"]["id"]
+
+    async def topic(self, channel_id: str, title: str = "topic") -> str:
+        """Creates a topic; its id."""
+        body = await self.call("POST", "/api/v1/topics", {"channel_id": channel_id, "title": title}, status=201)
+        return body["topic"]["id"]
+
+    async def post(self, topic_id: str, content: str = "hello", sender: str = "ann", **fields: Any) -> dict[str, Any]:
+        """Posts a message; the message."""
+        body = {"topic_id": topic_id, "sender": sender, "content_raw": content, **fields}
+        return (await self.call("POST", "/api/v1/messages", body, status=201))["message"]
+
+    async def patch(self, message_id: str, op: str, *, status: int = 200, **fields: Any) -> Any:
+        """``edit``, ``delete`` or ``move_topic``."""
+        return await self.call("PATCH", f"/api/v1/messages/{message_id}", {"op": op, **fields}, status=status)
+
+    async def events(self, after: int = 0, **params: Any) -> list[dict[str, Any]]:
+        """Events after a cursor, at most one page."""
+        return (await self.get("/api/v1/events", after=after, limit=1000, **params))["events"]
+
+
+@dataclass
+class OpenHub:
+    """A hub that is running in this process."""
+
+    hub: Hub
+    api: Api
+    clock: Any
+    log: LogCapture
+    stops: list[str] = field(default_factory=list)
+    """The reasons with which the hub asked to be stopped."""
+
+    @property
+    def token(self) -> str:
+        return self.hub.tokens.current
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.hub.port}"
+
+    @property
+    def ws_url(self) -> str:
+        return f"ws://127.0.0.1:{self.hub.port}/ws?token={self.token}"
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.hub.workspace
+
+    def fold_problems(self) -> list[Difference]:
+        """Where the folded log and the tables disagree; the promise is: nowhere."""
+        return fold_problems(self.workspace)
+
+
+def fold_problems(workspace: Workspace) -> list[Difference]:
+    """Where a database's folded log and its tables disagree."""
+    connection = open_reader(workspace.db)
+    try:
+        return differences(fold(queries.logged_events(connection)), queries.stored_state(connection))
+    finally:
+        close_quietly(connection)
+
+
+def rows(workspace: Workspace, sql: str, *parameters: Any) -> list[Any]:
+    """What is in the file, read past the hub."""
+    connection = open_reader(workspace.db)
+    try:
+        return connection.execute(sql, parameters).fetchall()
+    finally:
+        close_quietly(connection)
+
+
+def workspace_in(folder: Path) -> Workspace:
+    """The workspace in this folder; a new one where there is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return discovery.create(folder)
+
+
+@asynccontextmanager
+async def open_hub(
+    folder: Path, tables: Tables | None = None, *, clock: Clock | None = None, port: int = PORT
+) -> AsyncGenerator[OpenHub]:
+    """A hub without a socket. Leaving the context stops it as cleanly as a stop does, short of ``server.json``."""
+    clock = clock if clock is not None else ManualClock()
+    workspace, settings = workspace_in(folder), settings_of(tables)
+    prepared = prepare_database(workspace, settings, clock)
+    log = LogCapture()
+    tokens = TokenStore(workspace.token, clock, settings.hub.token_grace_seconds)
+    tokens.load()
+    stops: list[str] = []
+    hub = Hub(
+        workspace,
+        settings,
+        clock=clock,
+        log=structlog.wrap_logger(None, processors=[log], wrapper_class=structlog.make_filtering_bound_logger(0)),
+        tokens=tokens,
+        instance_id=INSTANCE_ID,
+        db_id=prepared.db_id,
+        port=port,
+        stop=stops.append,
+        token_changed=lambda: None,
+    )
+    headers = {"Authorization": f"Bearer {tokens.current}"}
+    transport = httpx.ASGITransport(app=hub.app)
+    try:
+        async with httpx.AsyncClient(
+            transport=transport, base_url=f"http://127.0.0.1:{port}", headers=headers
+        ) as client:
+            yield OpenHub(hub, Api(client), clock, log, stops)
+    finally:
+        hub.in_flight.close()
+        await hub.store.close(DEADLINE_SECONDS)
+        hub.checkpointer.stop(timeout=DEADLINE_SECONDS)
+
+
+@asynccontextmanager
+async def serve_hub(
+    folder: Path, tables: Tables | None = None, *, clock: Clock | None = None
+) -> AsyncGenerator[OpenHub]:
+    """A hub behind a real socket on a free port of 127.0.0.1, served by this test's own event loop."""
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    async with open_hub(folder, tables, clock=clock, port=port) as opened:
+        config = uvicorn.Config(
+            opened.hub.app,
+            http=HubHttpProtocol,
+            ws=feed_protocol(opened.hub),
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        server = _Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            await asyncio.wait_for(server.listening.wait(), DEADLINE_SECONDS)
+            headers = dict(opened.api.client.headers)
+            async with httpx.AsyncClient(base_url=opened.url, headers=headers, timeout=DEADLINE_SECONDS) as client:
+                yield OpenHub(opened.hub, Api(client), opened.clock, opened.log, opened.stops)
+        finally:
+            opened.hub.in_flight.close()
+            opened.hub.close_feeds(1001, "Server shutting down")
+            server.should_exit = True
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait_for(serving, DEADLINE_SECONDS)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers, which tells when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    def capture_signals(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
