@@ -1,5 +1,7 @@
 """Search: with the index and without, whatever the user types."""
 
+from typing import Any
+
 import apsw
 import pytest
 from hypothesis import given, settings
@@ -36,7 +38,7 @@ def fill(connection: apsw.Connection) -> None:
         add_message(connection, message_id, content, topic_id="topic_2" if message_id == "msg_5" else "topic_1")
 
 
-def found(connection: apsw.Connection, query: str, **options: str) -> set[str]:
+def found(connection: apsw.Connection, query: str, **options: Any) -> set[str]:
     return {message.id for message in queries.search(connection, query, limit=50, **options).messages}
 
 
