@@ -1,0 +1,65 @@
+"""Figures are medians that stand beside their targets, and a missed target is named."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.figures import TARGETS, Target, figure, latency_sample, verdict
+from bench.load.process import NotReady, ServerProcess
+from bench.plan import Plan
+
+
+def test_a_figure_is_the_median_with_its_spread() -> None:
+    report = figure("edit", [{"cpu_us": 3.0}, {"cpu_us": 100.0}, {"cpu_us": 5.0}])
+    assert report == {"cpu_us": 5.0, "repetitions": 3, "spread": {"cpu_us": [3.0, 100.0]}}
+
+
+@pytest.mark.parametrize(
+    ("target", "measured", "reached"),
+    [
+        (Target("f", "v", at_most=10), 10, True),
+        (Target("f", "v", at_most=10), 10.1, False),
+        (Target("f", "v", at_least=10), 10, True),
+        (Target("f", "v", at_least=10), 9.9, False),
+    ],
+)
+def test_a_target_is_judged_by_its_bound(target: Target, measured: float, reached: bool) -> None:
+    assert target.judge(measured)["reached"] is reached
+
+
+def test_the_verdict_names_what_was_missed_and_judges_nothing_that_was_not_measured() -> None:
+    figures = {
+        "insert_16": figure("insert_16", [{"per_second": 9_000.0, "cpu_us": 151.0}]),
+        "tail_50": figure("tail_50", [{"cpu_us": 1.0}]),
+    }
+    assert verdict(figures) == {"judged": 3, "reached": False, "missed": ["insert_16.cpu_us"]}
+    assert verdict({})["reached"] is None
+
+
+def test_every_target_has_exactly_one_bound() -> None:
+    assert all((target.at_most is None) != (target.at_least is None) for target in TARGETS)
+
+
+def test_percentiles_of_latencies_are_in_milliseconds() -> None:
+    assert latency_sample([number / 1000 for number in range(1, 101)]) == {"p50_ms": 50.5, "p99_ms": 100.0}
+
+
+def test_a_quick_plan_does_a_tenth_as_often() -> None:
+    assert Plan().quick().history == Plan().history // 10
+    assert Plan().quick().repeat == Plan().repeat
+
+
+def test_the_cpu_time_of_a_process_is_what_it_says_itself(tmp_path: Path) -> None:
+    code = "import time\nwhile time.process_time() < 0.3: pass\nprint('used', flush=True)\ninput()"
+    with ServerProcess([sys.executable, "-c", code], ready="used", folder=tmp_path) as process:
+        assert 0.3 <= process.cpu_seconds() < 0.3 + time.process_time() + 5
+        assert process.resident_bytes() > os.sysconf("SC_PAGE_SIZE")
+        assert process.open_files() >= 3
+
+
+def test_a_server_that_ends_before_it_serves_is_told_with_its_last_words(tmp_path: Path) -> None:
+    with pytest.raises(NotReady, match="no luck"):
+        ServerProcess([sys.executable, "-c", "print('no luck')"], ready="serving", folder=tmp_path)
