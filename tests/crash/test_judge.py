@@ -11,8 +11,8 @@ from tests.campaign.report import Report
 from tests.campaign.rules_workload import RulesWorkload
 
 REPEAT = (
-    "INSERT INTO events (ts, name, entity_type, entity_id, data_json) SELECT ts, name, entity_type, entity_id, data_json"
-    " FROM events WHERE name = 'message.created' LIMIT 1"
+    "INSERT INTO events (ts, name, entity_type, entity_id, data_json)"
+    " SELECT ts, name, entity_type, entity_id, data_json FROM events WHERE name = 'message.created' LIMIT 1"
 )
 
 
