@@ -141,9 +141,8 @@ def check_wal(database: Path, trouble: TroubleSettings) -> Check:
     return Check("wal", "ok", f"The write-ahead log has {size // 1024} KiB")
 
 
-def check_schema(reading: Reading) -> Check:
-    """Whether this program knows the schema, and whether the next start will change it."""
-    newest = len(MIGRATIONS)
+def check_schema(reading: Reading, newest: int = len(MIGRATIONS)) -> Check:
+    """Whether the next start of a hub will change the schema."""
     if reading.schema == 0:
         return Check(
             "schema", "warn", "An Agentlip database; the next start adopts it after a backup", "Run `parley up`."

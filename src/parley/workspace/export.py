@@ -5,7 +5,7 @@ API shows, and an event looks as it does on the feed. The export is one moment: 
 one row at a time.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO, Final
 
 import apsw
@@ -53,7 +53,6 @@ def export_jsonl(
     now_ms: int,
     kinds: Collection[str] = KINDS,
     since: int = 0,
-    on_progress: Callable[[int], None] | None = None,
 ) -> dict[str, int]:
     """Writes the chosen kinds and returns how many lines of each. ``since`` leaves out events up to that id."""
     counts = dict.fromkeys((kind for kind in KINDS if kind in kinds), 0)
@@ -73,8 +72,6 @@ def export_jsonl(
             for line in _lines(connection, kind, since):
                 out.write(encode(line) + b"\n")
                 counts[kind] += 1
-            if on_progress is not None:
-                on_progress(sum(counts.values()))
     return counts
 
 
