@@ -1,0 +1,39 @@
+"""Making workspaces: by ``parley init``, and by ``parley up`` where there is none."""
+
+import os
+from pathlib import Path
+
+from parley.core.clock import Clock, SystemClock, iso
+from parley.core.errors import WorkspaceNotFound
+from parley.serve.lock import InstanceLock
+from parley.sqlite import close_quietly, open_writer
+from parley.workspace import discovery
+from parley.workspace.config import load_settings
+from parley.workspace.layout import Workspace
+from parley.workspace.prepare import prepare
+
+
+def find_or_make(folder: Path | None, here: Path) -> tuple[Workspace, bool]:
+    """The workspace in the named folder, or the nearest from here; where there is none, a new one. And if it is new."""
+    named = folder or (Path(os.environ[discovery.VARIABLE]) if os.environ.get(discovery.VARIABLE) else None)
+    try:
+        return (discovery.discover(here) if named is None else discovery.at(named)), False
+    except WorkspaceNotFound:
+        return discovery.create(named or here), True
+
+
+def make_workspace(folder: Path, clock: Clock | None = None) -> tuple[Workspace, bool]:
+    """A workspace with a database in exactly this folder, and whether it was made now."""
+    clock = clock or SystemClock()
+    workspace = discovery.create(folder)
+    if workspace.db.exists():
+        return workspace, False
+    settings = load_settings(workspace.config)
+    with InstanceLock(workspace.lock) as lock:
+        lock.acquire({"pid": os.getpid(), "started_at": iso(clock.now_ms())})
+        connection = open_writer(workspace.db)
+        try:
+            prepare(connection, workspace, clock=clock, fts=settings.search.fts)
+        finally:
+            close_quietly(connection)
+    return workspace, True

@@ -1,0 +1,151 @@
+"""Starting the hub of a workspace, in this process or in one of its own.
+
+A detached hub reports through a pipe: it writes one JSON line, the announcement or the reason why it could not start,
+and closes it. Its parent therefore neither polls nor guesses, and an end without a line is a failure too.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from parley.app.health import ask_health, read_server_file
+from parley.core.errors import ERRORS, ParleyError, StartupFailed, WriterLockHeld
+from parley.core.settings import Settings
+from parley.serve.lock import probe
+from parley.wire.server_file import ServerFile
+from parley.workspace.config import load_settings
+from parley.workspace.layout import Workspace
+
+LOG_NAME: Final = "hub.log"
+_LOG_MODE: Final = 0o600
+_FOLDER_MODE: Final = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What ``parley up`` was told; None leaves it to ``parley.toml``."""
+
+    host: str | None = None
+    port: int | None = None
+    config: Path | None = None
+    rate_limit: bool = True
+    synchronous: Literal["full", "normal"] | None = None
+    unsafe_network: bool = False
+    idle_shutdown_ms: int | None = None
+
+    def arguments(self) -> list[str]:
+        """The same as flags, for the process that will serve."""
+        flags: list[str] = []
+        for name in ("host", "port", "synchronous", "idle_shutdown_ms"):
+            value = getattr(self, name)
+            if value is not None:
+                flags += [f"--{name.replace('_', '-')}", str(value)]
+        if self.config is not None:
+            flags += ["--config", str(self.config.absolute())]
+        return flags + ["--no-rate-limit"] * (not self.rate_limit) + ["--unsafe-network"] * self.unsafe_network
+
+    def settings(self, workspace: Workspace) -> Settings:
+        """``parley.toml`` with the flags laid over it. Raises ``ConfigInvalid``."""
+        settings = load_settings(workspace.config if self.config is None else self.config)
+        given = {
+            name: value
+            for name in ("host", "port", "synchronous", "idle_shutdown_ms")
+            if (value := getattr(self, name)) is not None
+        }
+        limits = settings.rate_limits if self.rate_limit else replace(settings.rate_limits, enabled=False)
+        return replace(settings, hub=replace(settings.hub, **given), rate_limits=limits)
+
+
+def announcement(workspace: Workspace, server: ServerFile) -> dict[str, Any]:
+    """What ``parley up`` prints when the hub serves; never the token."""
+    return {
+        "status": "running",
+        "host": server.host,
+        "port": server.port,
+        "workspace_root": str(workspace.root),
+        "instance_id": server.instance_id,
+        "pid": server.pid,
+        "url": server.base_url,
+    }
+
+
+def serve(
+    workspace: Workspace,
+    options: UpOptions,
+    *,
+    on_ready: Callable[[dict[str, Any]], None],
+    log_to_file: bool = False,
+) -> int:
+    """Serves in this process until it is told to stop, and returns its exit code. Raises what prevents the start."""
+    from parley.hub.lifecycle import HubOptions, run_hub
+    from parley.serve.logs import configure
+
+    _refuse_foreign_hub(workspace)
+    settings = options.settings(workspace)
+    destination = workspace.logs / LOG_NAME if log_to_file else sys.stderr.buffer
+    with configure(settings.log.level, destination, settings.log.rotate_bytes, settings.log.keep) as log:
+        ready = HubOptions(options.unsafe_network, lambda server: on_ready(announcement(workspace, server)))
+        return run_hub(workspace, settings, log.logger, ready)
+
+
+def start_detached(workspace: Workspace, options: UpOptions) -> dict[str, Any]:
+    """Starts a hub in a session of its own; returns its announcement when it answers, or raises why it does not."""
+    log = _open_log(workspace)
+    read_end, write_end = os.pipe()
+    argv = [sys.executable, "-m", "parley", "up", "--json", "--workspace", str(workspace.root), *options.arguments()]
+    try:
+        child = subprocess.Popen(
+            [*argv, "--report-fd", str(write_end)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(write_end,),
+            start_new_session=True,
+            cwd=workspace.root,
+        )
+    finally:
+        os.close(write_end)
+        os.close(log)
+    with os.fdopen(read_end, encoding="utf-8") as pipe:
+        line = pipe.readline()
+    if not line:
+        code = child.wait()
+        raise StartupFailed(f"The hub ended with code {code}; see {workspace.logs / LOG_NAME}", exit_code=code)
+    report = json.loads(line)
+    if report["status"] != "running":
+        child.wait()
+        raise _reported_error(report)
+    child.returncode = 0  # it lives on by itself; the object must not complain that nobody waited for it
+    return report
+
+
+def _refuse_foreign_hub(workspace: Workspace) -> None:
+    """An Agentlip hub knows nothing of our lock, so it is asked. Raises ``WriterLockHeld`` when it answers."""
+    hint = read_server_file(workspace)
+    if not workspace.adopted or hint.server is None or probe(workspace.lock) is not None:
+        return
+    answer = ask_health(hint.server)
+    if isinstance(answer, str):
+        return
+    raise WriterLockHeld(
+        f"An Agentlip hub (process {answer.pid}) serves {workspace.root}; stop it first", pid=answer.pid
+    )
+
+
+def _open_log(workspace: Workspace) -> int:
+    workspace.logs.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+    return os.open(workspace.logs / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
+
+
+def _reported_error(report: dict[str, Any]) -> ParleyError:
+    """The error of the process that could not start, with its class and details."""
+    kind = ERRORS.get(report["code"], StartupFailed)
+    error = kind.__new__(kind, report["error"])
+    ParleyError.__init__(error, report["error"])
+    error.details = report.get("details", {})
+    return error

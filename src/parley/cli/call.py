@@ -1,0 +1,128 @@
+"""What every command is given: the shared options, and the ways to the workspace, its data and its hub.
+
+A command is a function whose first parameter is a ``Call``. ``command`` registers it with the options that all commands
+share, so that ``--workspace``, ``--json`` and ``--no-color`` may stand before or after the command's name.
+"""
+
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, ParamSpec
+
+import typer
+
+from parley.cli.output import Output
+
+if TYPE_CHECKING:
+    import apsw
+
+    from parley.client import Client
+    from parley.workspace.layout import Workspace
+
+P = ParamSpec("P")
+
+WorkspaceOption = Annotated[
+    Path | None,
+    typer.Option("--workspace", "-w", metavar="FOLDER", help="The workspace; else the nearest above this folder."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+NoColorOption = Annotated[bool, typer.Option("--no-color", help="Print without colour; so does NO_COLOR.")]
+
+
+class Shared(NamedTuple):
+    """The options that may be given before the command's name."""
+
+    workspace: Path | None = None
+    json: bool = False
+    no_color: bool = False
+
+
+class Call:
+    """One call of one command."""
+
+    def __init__(self, shared: Shared) -> None:
+        self.folder = shared.workspace
+        self.json = shared.json
+        self.out = Output(json=shared.json, color=not shared.no_color and not os.environ.get("NO_COLOR"))
+
+    def workspace(self) -> "Workspace":
+        """The workspace that was named, or the nearest one. Raises ``WorkspaceNotFound``."""
+        from parley.workspace import discovery
+
+        return discovery.at(self.folder) if self.folder is not None else discovery.discover()
+
+    @contextmanager
+    def reading(self) -> Iterator["apsw.Connection"]:
+        """The workspace's data, read straight from the file."""
+        from parley.workspace.reading import open_reading
+
+        with open_reading(self.workspace()) as reading:
+            yield reading.connection
+
+    @contextmanager
+    def client(self) -> Iterator["Client"]:
+        """A client of the workspace's running hub."""
+        from parley.client import Client
+        from parley.core.errors import HubNotRunning
+
+        workspace = self.workspace()
+        if not workspace.db.is_file():  # the client would look for a database further up
+            raise HubNotRunning(f"No hub has served {workspace.root} yet")
+        with Client(workspace.root) as client:
+            yield client
+
+
+def single() -> typer.Typer:
+    """An app for a module with one command."""
+    return typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+def group(about: str) -> typer.Typer:
+    """An app for a module with several commands under one name."""
+    app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help=about)
+    app.callback()(lambda: None)
+    return app
+
+
+def command(
+    app: typer.Typer, name: str
+) -> Callable[[Callable[Concatenate[Call, P], int | None]], Callable[Concatenate[Call, P], int | None]]:
+    """Registers a function as a command of the app, with the shared options added to its own."""
+
+    def register(
+        function: Callable[Concatenate[Call, P], int | None],
+    ) -> Callable[Concatenate[Call, P], int | None]:
+        app.command(name)(_with_shared_options(function))
+        return function
+
+    return register
+
+
+def _with_shared_options(function: Callable[..., int | None]) -> Callable[..., int | None]:
+    def shell(ctx: typer.Context, *, workspace: Path | None, json: bool, no_color: bool, **own: Any) -> int | None:
+        before = ctx.obj if isinstance(ctx.obj, Shared) else Shared()
+        shared = Shared(workspace or before.workspace, json or before.json, no_color or before.no_color)
+        return function(Call(shared), **own)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    parameters = [
+        inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
+        *(parameter.replace(kind=keyword) for parameter in own),
+        inspect.Parameter("workspace", keyword, default=None, annotation=WorkspaceOption),
+        inspect.Parameter("json", keyword, default=False, annotation=JsonOption),
+        inspect.Parameter("no_color", keyword, default=False, annotation=NoColorOption),
+    ]
+    shell.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    shell.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    shell.__doc__ = function.__doc__
+    return shell
+
+
+def load_app(name: str) -> Any:
+    """A module of ``parley.app``, which may import every server; loaded only by the commands that need one."""
+    import importlib
+
+    return importlib.import_module(f"parley.app.{name}")

@@ -1,0 +1,94 @@
+"""``parley up``: start the hub."""
+
+import json as json_text
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from parley.cli.call import Call, command, load_app, single
+from parley.cli.output import error_payload
+from parley.core.errors import ParleyError
+from parley.core.exits import Exit
+
+if TYPE_CHECKING:
+    from parley.workspace.layout import Workspace
+
+app = single()
+
+
+@command(app, "up")
+def up(
+    call: Call,
+    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="A loopback address.")] = None,
+    port: Annotated[int | None, typer.Option("--port", min=0, max=65_535, help="0 takes a free one.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Instead of parley.toml.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Serve in the background.")] = False,
+    no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="Serve every request.")] = False,
+    synchronous: Annotated[
+        Literal["full", "normal"] | None, typer.Option("--synchronous", help="How each commit reaches the disk.")
+    ] = None,
+    unsafe_network: Annotated[
+        bool, typer.Option("--unsafe-network", help="Allow an address that other machines can reach.")
+    ] = False,
+    idle_shutdown_ms: Annotated[
+        int | None, typer.Option("--idle-shutdown-ms", min=0, metavar="MS", help="Stop after so long without work.")
+    ] = None,
+    report_fd: Annotated[int | None, typer.Option("--report-fd", hidden=True)] = None,
+) -> int:
+    """Start the hub of a workspace.
+
+    Without a workspace here or above, one is made: in the folder that --workspace names, else in this one.
+    """
+    start = load_app("start")
+    options = start.UpOptions(host, port, config, not no_rate_limit, synchronous, unsafe_network, idle_shutdown_ms)
+    announcer = Announcer(call, report_fd)
+    try:
+        announcer.workspace, made = load_app("make").find_or_make(call.folder, Path.cwd())
+        if made:
+            call.out.note(f"Made the workspace {announcer.workspace.root}.")
+        elif call.folder is None:
+            call.out.note(f"Using the workspace {announcer.workspace.root}.")
+        if detach:
+            announcer.ready(start.start_detached(announcer.workspace, options))
+            return Exit.OK
+        return start.serve(announcer.workspace, options, on_ready=announcer.ready, log_to_file=report_fd is not None)
+    except ParleyError as error:
+        announcer.failed(error)
+        return error.exit_code
+
+
+class Announcer:
+    """Says once that the hub serves, or why it does not: to a person, a program, or the process that detached it."""
+
+    def __init__(self, call: Call, report_fd: int | None) -> None:
+        self._call = call
+        self._report_fd = report_fd
+        self.workspace: Workspace | None = None
+
+    def ready(self, report: dict[str, Any]) -> None:
+        """The hub serves."""
+        self._report(report)
+        if self._call.json:
+            self._call.out.data(report)
+        else:
+            self._call.out.line(f"The hub of {report['workspace_root']} is running at {report['url']}.")
+        sys.stdout.flush()
+
+    def failed(self, error: ParleyError) -> None:
+        """It does not."""
+        root = None if self.workspace is None else str(self.workspace.root)
+        payload = {**error_payload(error), "workspace_root": root, "reason": error.details.get("reason", str(error))}
+        self._report(payload)
+        if self._call.json:
+            sys.stderr.write(json_text.dumps(payload, ensure_ascii=False) + "\n")
+        else:
+            self._call.out.error(error)
+
+    def _report(self, payload: dict[str, Any]) -> None:
+        if self._report_fd is not None:
+            with os.fdopen(self._report_fd, "w", encoding="utf-8") as pipe:
+                pipe.write(json_text.dumps(payload) + "\n")
+            self._report_fd = None

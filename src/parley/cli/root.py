@@ -1,0 +1,172 @@
+"""The top of the command line: the list of commands, and the one place where a failure becomes text and an exit code.
+
+Commands are loaded by name when they are called; the list below is all that ``parley --help`` needs. A usage error
+exits with 1, since 2 means a version conflict, and is JSON when ``--json`` was given, like every other failure.
+"""
+
+import importlib
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from parley.cli.call import JsonOption, NoColorOption, Shared, WorkspaceOption
+from parley.cli.output import Output
+from parley.core.errors import InternalError, InvalidInput, ParleyError
+from parley.core.exits import Exit
+
+PROGRAM: Final = "parley"
+COMPLETE_VARIABLE: Final = "_PARLEY_COMPLETE"
+"""Set by the scripts of ``parley completion`` when the shell asks what could come next."""
+
+
+class Entry(NamedTuple):
+    """A command: its section and its line in the help. The module in ``parley.cli.commands`` has its name."""
+
+    section: str
+    name: str
+    help: str
+
+    @property
+    def module(self) -> str:
+        return f"parley.cli.commands.{self.name}"
+
+
+ENTRIES: Final = (
+    Entry("Workspace", "init", "Make a workspace here."),
+    Entry("Workspace", "up", "Start the hub of a workspace."),
+    Entry("Workspace", "down", "Stop the hub of a workspace."),
+    Entry("Workspace", "status", "Show whether the hub runs, and how much the workspace holds."),
+    Entry("Workspace", "doctor", "Check a workspace, and repair what can be repaired."),
+    Entry("Workspace", "token", "Manage the workspace's token."),
+    Entry("Messages", "channel", "List and create channels."),
+    Entry("Messages", "topic", "List, create and rename topics."),
+    Entry("Messages", "msg", "Send, read, edit, delete and move messages."),
+    Entry("Messages", "attachment", "Add and list the attachments of a topic."),
+    Entry("Messages", "search", "Find messages by their text."),
+    Entry("Messages", "listen", "Print events as they happen, one JSON object a line."),
+    Entry("Keeping", "archive", "Move old events and messages to a sealed file."),
+    Entry("Keeping", "backup", "Copy the database, also while a hub is running."),
+    Entry("Keeping", "export", "Write everything in a workspace as JSON lines."),
+    Entry("Tools", "bench", "Measure the hub on this machine in a temporary workspace."),
+    Entry("Tools", "completion", "Print the completion script of a shell."),
+)
+_NAME_WIDTH: Final = max(len(entry.name) for entry in ENTRIES)
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are needed, and listed without importing any."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [entry.name for entry in ENTRIES]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        found = self.commands.get(cmd_name)
+        if found is None:
+            entry = next((entry for entry in ENTRIES if entry.name == cmd_name), None)
+            if entry is None:
+                return None
+            found = typer.main.get_command(importlib.import_module(entry.module).app)
+            found.name = cmd_name
+            self.add_command(found, cmd_name)
+        return found
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for section, entries in groupby(ENTRIES, key=lambda entry: entry.section):
+            with formatter.section(section):
+                formatter.write_dl([(entry.name.ljust(_NAME_WIDTH), entry.help) for entry in entries])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except typer.TyperException as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx))
+            if near and "Did you mean" not in error.message:
+                error.message = f"{error.message.rstrip('.')}. Did you mean {near[0]!r}?"
+            raise
+
+
+root = typer.Typer(
+    cls=LazyGroup,
+    rich_markup_mode=None,
+    add_completion=COMPLETE_VARIABLE in os.environ,  # typer knows the shells only then
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from parley import __version__
+
+        sys.stdout.write(f"{PROGRAM} {__version__}\n")
+        raise typer.Exit
+
+
+@root.callback(invoke_without_command=True)
+def top(
+    ctx: typer.Context,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    no_color: NoColorOption = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """A durable, local-first place where coding agents and the people who run them talk."""
+    ctx.obj = Shared(workspace, json, no_color)
+    if ctx.invoked_subcommand is None:
+        sys.stdout.write(ctx.get_help() + "\n")
+
+
+def run(args: Sequence[str]) -> int:
+    """Runs one command line and returns its exit code. Everything that goes wrong is reported here."""
+    _speak_utf8()
+    output = Output(json=asks_for_json(args))
+    try:
+        result = typer.main.get_command(root).main(args=list(args), prog_name=PROGRAM, standalone_mode=False)
+        sys.stdout.flush()
+        return int(result or Exit.OK)
+    except ParleyError as error:
+        output.error(error)
+        return error.exit_code
+    except typer.TyperException as error:
+        return _usage(error, output)
+    except typer.Abort:
+        return Exit.ERROR
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left; say nothing more
+        return Exit.ERROR
+    except Exception as error:
+        traceback.print_exc()
+        output.error(InternalError(f"{type(error).__name__}: {error}"), hint="Report it with the lines above it.")
+        return Exit.ERROR
+
+
+def asks_for_json(args: Sequence[str]) -> bool:
+    """Whether ``--json`` is among the options; needed before parsing, which may be what fails."""
+    options = args[: list(args).index("--")] if "--" in args else args
+    return "--json" in options
+
+
+def _usage(error: typer.TyperException, output: Output) -> int:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else PROGRAM
+    message = error.format_message() or "Missing command."
+    refusal = InvalidInput(message, usage=f"{path} --help")
+    output.error(refusal, hint=f"See `{path} --help`.")
+    return Exit.ERROR
+
+
+def _speak_utf8() -> None:
+    """What a command prints is UTF-8 whatever the locale says, and a character that is not text never stops it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
