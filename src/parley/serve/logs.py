@@ -65,7 +65,7 @@ def configure(
         "FilteringBoundLogger",
         structlog.wrap_logger(
             _SinkLogger(sink),
-            processors=[_explain_exception, _redact, _renderer(clock)],
+            processors=[_renderer(clock)],
             wrapper_class=structlog.make_filtering_bound_logger(least),
         ).bind(),
     )
@@ -81,35 +81,33 @@ class _SinkLogger:
         self.debug = self.info = self.warning = self.error = self.critical = sink.write
 
 
-def _explain_exception(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
-    if "exc_info" in event:
-        told: object = event.pop("exc_info")
-        if told is True:
-            told = sys.exc_info()
-        error = cast("ExcInfo", told)[1] if isinstance(told, tuple) else told
-        if isinstance(error, BaseException):
-            event["exception"] = describe(error)
-    return event
-
-
-def _redact(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
-    redact_fields(cast("dict[str, Any]", event))
-    return event
-
-
 def _renderer(clock: Clock) -> Processor:
+    """The one processor: a line per request would pay for every link of a chain."""
     encode = msgspec.json.Encoder(enc_hook=_encode_unknown).encode
     now_ms = clock.now_ms
 
     def render(logger: WrappedLogger, name: str, event: EventDict) -> bytes:
-        ours = {"ts": iso(now_ms()), "level": name, "msg": event.pop("event")}
+        fields = cast("dict[str, Any]", event)
+        ours = {"ts": iso(now_ms()), "level": name, "msg": fields.pop("event")}
+        if "exc_info" in fields:
+            _explain_exception(fields)
+        redact_fields(fields)
         try:
-            line = encode({**ours, **event, **ours})  # twice: first for their place in the line, then against fields
+            line = encode({**ours, **fields, **ours})  # twice: first for their place in the line, then against fields
         except (TypeError, ValueError, OverflowError):
-            line = encode({**ours, "msg": "a line that is not JSON", "fields": sorted(map(ascii, event))})
+            line = encode({**ours, "msg": "a line that is not JSON", "fields": sorted(map(ascii, fields))})
         return scrub(line) + b"\n"
 
     return render
+
+
+def _explain_exception(fields: dict[str, Any]) -> None:
+    told: object = fields.pop("exc_info")
+    if told is True:
+        told = sys.exc_info()
+    error = cast("ExcInfo", told)[1] if isinstance(told, tuple) else told
+    if isinstance(error, BaseException):
+        fields["exception"] = describe(error)
 
 
 def _encode_unknown(value: object) -> str:

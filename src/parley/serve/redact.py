@@ -28,6 +28,7 @@ REFUSED_KEYS: Final = frozenset(
 """Names of fields whose values are never written, at any depth."""
 
 _SECRET_CHARS_MIN: Final = 16
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _CONTAINERS: Final = (dict, list, tuple)
 _DEPTH_MAX: Final = 8
 """A log line is flat; what is deeper was not made for it, or contains itself."""
@@ -64,8 +65,8 @@ def redact_fields(fields: dict[str, Any]) -> None:
     for name, value in fields.items():
         if name in REFUSED_KEYS:
             fields[name] = REDACTED
-        elif isinstance(value, _CONTAINERS):
-            fields[name] = _redacted(cast("object", value))
+        elif type(value) not in _SCALARS:
+            fields[name] = _redacted(value)
 
 
 def without_query(text: str) -> str:
