@@ -5,7 +5,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from parley.client.locating import START_SECONDS_MAX, AtUrl, InWorkspace, await_hub, start_hub
+from parley.client.locating import (
+    ANSWER_SECONDS_MAX,
+    START_TRIES_MAX,
+    AtUrl,
+    InWorkspace,
+    start_and_reach,
+    start_hub,
+)
 from parley.client.steps import HubAddress, Reply
 from parley.core.errors import ConnectionFailed, HubNotRunning, StartupFailed
 from parley.wire.server_file import ServerFile
@@ -101,13 +108,22 @@ def test_a_start_that_failed_tells_why(tmp_path: Path) -> None:
 
 def test_a_hub_that_is_being_started_is_awaited(workspace: Workspace) -> None:
     answers = iter([ConnectionFailed("refused"), ConnectionFailed("refused"), healthy()])
-    world = World(lambda _: next(answers))
-    assert world.run(await_hub(in_workspace(workspace).locate)).db_id == "db"
+    world = World(lambda _: next(answers), exit_code=10)
+    place = in_workspace(workspace)
+    assert world.run(start_and_reach(workspace.root, place.locate, idle_shutdown_ms=None)).db_id == "db"
     assert len(world.pauses) == 2
+    assert len(world.spawned) == 1
+
+
+def test_where_a_hub_is_stopping_the_start_is_tried_again(workspace: Workspace) -> None:
+    world = World(lambda _: healthy() if len(world.spawned) == 3 else ConnectionFailed("refused"), exit_code=10)
+    place = in_workspace(workspace)
+    assert world.run(start_and_reach(workspace.root, place.locate, idle_shutdown_ms=None)).db_id == "db"
+    assert sum(world.pauses) == pytest.approx(2 * ANSWER_SECONDS_MAX, abs=0.1)
 
 
 def test_a_hub_that_never_answers_is_not_awaited_for_ever(workspace: Workspace) -> None:
     world = World(lambda _: ConnectionFailed("refused"))
-    with pytest.raises(HubNotRunning):
-        world.run(await_hub(in_workspace(workspace).locate))
-    assert sum(world.pauses) == pytest.approx(START_SECONDS_MAX)
+    with pytest.raises(HubNotRunning, match="does not answer"):
+        world.run(start_and_reach(workspace.root, in_workspace(workspace).locate, idle_shutdown_ms=None))
+    assert len(world.spawned) == START_TRIES_MAX

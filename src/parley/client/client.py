@@ -19,7 +19,7 @@ from parley.client.calls import Call, Caller
 from parley.client.cursor import CursorStore
 from parley.client.feed import AsyncFeed, Feed, Handler
 from parley.client.feed_machine import FeedMachine
-from parley.client.locating import AtUrl, InWorkspace, await_hub, start_hub
+from parley.client.locating import AtUrl, InWorkspace, start_and_reach, start_hub
 from parley.client.perform import Hub, Patience
 from parley.client.reads import Read
 from parley.client.runners import AsyncRunner, BlockingRunner
@@ -88,8 +88,7 @@ class _Client:
         except HubNotRunning:
             if not start or self.workspace is None:
                 raise
-        yield from start_hub(self.workspace.root, idle_shutdown_ms=idle_shutdown_ms)
-        return (yield from await_hub(self.hub.reach))
+        return (yield from start_and_reach(self.workspace.root, self.hub.reach, idle_shutdown_ms=idle_shutdown_ms))
 
     def _from_file(self, call: Call[T]) -> Callable[[], T] | None:
         """How to answer the call without a hub, if that is possible."""

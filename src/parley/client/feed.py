@@ -47,6 +47,7 @@ class _Feed:
         self._awaited: Awaited | None = None
         self._address: HubAddress | None = None
         self._closed = False
+        self._closing_store = threading.Lock()
 
     @property
     def last_event_id(self) -> int | None:
@@ -59,7 +60,7 @@ class _Feed:
         return self
 
     def commit(self) -> None:
-        """Says that the last event is processed, without asking for the next one."""
+        """Says that the last event is processed, without asking for the next one. A closed feed takes no word of it."""
         self._do(self._machine.processed())
 
     def _begin(self) -> None:
@@ -80,13 +81,15 @@ class _Feed:
                         if name is None or name == change.name:
                             handler(change)
                 case fm.Save(cursor):
-                    if self._store is not None:
-                        self._store.save(cursor)
+                    with self._closing_store:
+                        if self._store is not None and not self._closed:
+                            self._store.save(cursor)
 
     def _end(self) -> None:
-        if self._store is not None and not self._closed:
-            self._store.close()
-        self._closed = True
+        with self._closing_store:
+            if self._store is not None and not self._closed:
+                self._store.close()
+            self._closed = True
 
 
 class AsyncFeed(_Feed):

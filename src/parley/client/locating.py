@@ -19,9 +19,10 @@ from parley.wire.answers import Health
 from parley.wire.server_file import PROTOCOL_VERSION, ServerFile
 from parley.workspace.layout import Workspace
 
-START_SECONDS_MAX: Final = 30.0
-"""How long a hub that another process is starting may take until it answers."""
-START_POLL_SECONDS: Final = 0.05
+START_TRIES_MAX: Final = 15
+ANSWER_SECONDS_MAX: Final = 2.0
+"""How long a hub that another process started may take until it answers, before another start is tried."""
+ANSWER_POLL_SECONDS: Final = 0.05
 STDERR_CHARS_MAX: Final = 2_000
 """How much of a failed start's complaint is kept in the error."""
 
@@ -76,17 +77,21 @@ def start_hub(folder: Path, *, idle_shutdown_ms: int | None, python: str = sys.e
         raise StartupFailed(f"The hub of {folder} did not start: {reason}", exit_code=ended.code)
 
 
-def await_hub(locate: Callable[[], Steps[HubAddress]]) -> Steps[HubAddress]:
-    """The address of a hub that is being started, as soon as it answers."""
-    waited = 0.0
-    while True:
-        try:
-            return (yield from locate())
-        except HubNotRunning:
-            if waited >= START_SECONDS_MAX:
-                raise
-        yield Pause(START_POLL_SECONDS)
-        waited += START_POLL_SECONDS
+def start_and_reach(
+    folder: Path, locate: Callable[[], Steps[HubAddress]], *, idle_shutdown_ms: int | None
+) -> Steps[HubAddress]:
+    """The address of a hub that was started now, by us or by somebody else."""
+    for _ in range(START_TRIES_MAX):
+        yield from start_hub(folder, idle_shutdown_ms=idle_shutdown_ms)
+        waited = 0.0
+        while waited < ANSWER_SECONDS_MAX:
+            try:
+                return (yield from locate())
+            except HubNotRunning:
+                waited += ANSWER_POLL_SECONDS
+            yield Pause(ANSWER_POLL_SECONDS)
+        # Whoever holds the workspace is not a hub that starts but one that stops; its place will be free.
+    raise HubNotRunning(f"The hub of {folder} does not answer, and no other can be started", workspace=str(folder))
 
 
 def _read_server_file(path: Path) -> ServerFile:

@@ -7,6 +7,7 @@ environment are not used: the hub is on this machine, or behind a tunnel that th
 import asyncio
 import subprocess
 import tempfile
+import threading
 import time
 from typing import IO, TYPE_CHECKING, TypeVar, assert_never
 
@@ -24,6 +25,7 @@ class BlockingRunner:
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
+        self._opening = threading.Lock()
         self._http: httpx.Client | None = None
 
     def run(self, steps: Steps[T]) -> T:
@@ -58,12 +60,12 @@ class BlockingRunner:
     def _exchange(self, request: Request) -> Reply | ConnectionFailed:
         import httpx
 
-        if self._http is None:
-            self._http = httpx.Client(timeout=self._timeout, trust_env=False)
+        with self._opening:
+            if self._http is None:
+                self._http = httpx.Client(timeout=self._timeout, trust_env=False)
+            http = self._http
         try:
-            return _reply(
-                self._http.request(request.method, request.url, headers=request.headers, content=request.body)
-            )
+            return _reply(http.request(request.method, request.url, headers=request.headers, content=request.body))
         except httpx.HTTPError as error:
             return _failure(request, error)
 
