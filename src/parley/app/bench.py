@@ -11,7 +11,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,7 +85,7 @@ def run_bench(messages: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _temporary_hub() -> Iterator[tuple[Workspace, dict[str, Any]]]:
+def _temporary_hub() -> Generator[tuple[Workspace, dict[str, Any]]]:
     with tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
         workspace = discovery.create(Path(folder))
         report = start_detached(workspace, UpOptions(rate_limit=False))

@@ -6,7 +6,7 @@ share, so that ``--workspace``, ``--json`` and ``--no-color`` may stand before o
 
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, ParamSpec
@@ -54,7 +54,7 @@ class Call:
         return discovery.at(self.folder) if self.folder is not None else discovery.discover()
 
     @contextmanager
-    def reading(self) -> Iterator["apsw.Connection"]:
+    def reading(self) -> Generator["apsw.Connection"]:
         """The workspace's data, read straight from the file."""
         from parley.workspace.reading import open_reading
 
@@ -62,7 +62,7 @@ class Call:
             yield reading.connection
 
     @contextmanager
-    def client(self) -> Iterator["Client"]:
+    def client(self) -> Generator["Client"]:
         """A client of the workspace's running hub."""
         from parley.client import Client
         from parley.core.errors import HubNotRunning

@@ -4,7 +4,7 @@ import sys
 from typing import Annotated, Literal
 
 import typer
-from typer.completion import get_completion_script
+from typer.completion import get_completion_script  # pyright: ignore[reportPrivateImportUsage]
 
 from parley.cli.call import Call, command, single
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 app = group("Send, read, edit, delete and move messages.")
 
+StdinOption = Annotated[bool, typer.Option("--stdin", help="Read it from standard input, without its last line break.")]
 MessageArgument = Annotated[str, typer.Argument(help="The message.")]
 
 
@@ -25,9 +26,7 @@ def send(
     sender: Annotated[str, typer.Option("--sender", metavar="NAME", help="Who says it.")],
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What is said.")] = None,
     content: Annotated[str | None, typer.Option("--content", metavar="TEXT", help="The same, as an option.")] = None,
-    stdin: Annotated[
-        bool, typer.Option("--stdin", help="Read it from standard input, less its last line break.")
-    ] = False,
+    stdin: StdinOption = False,
     reply_to: Annotated[str | None, typer.Option("--reply-to", metavar="ID", help="The message it answers.")] = None,
     client_message_id: Annotated[
         str | None,
@@ -50,9 +49,7 @@ def edit(
     call: Call,
     message_id: MessageArgument,
     content: Annotated[str | None, typer.Option("--content", metavar="TEXT", help="The new text.")] = None,
-    stdin: Annotated[
-        bool, typer.Option("--stdin", help="Read it from standard input, less its last line break.")
-    ] = False,
+    stdin: StdinOption = False,
     expected_version: ExpectedVersionOption = None,
 ) -> None:
     """Replace a message's text."""

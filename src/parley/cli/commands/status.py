@@ -38,7 +38,7 @@ def _shown(key: str, value: Any) -> str:
         return f"{value['events']} events, {_size(value['bytes'])}"
     if key.endswith("_bytes"):
         return _size(value)
-    return "; ".join(value) if isinstance(value, list) else str(value)
+    return "; ".join(value) if key == "problems" else str(value)
 
 
 def _size(count: float) -> str:

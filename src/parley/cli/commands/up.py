@@ -46,15 +46,16 @@ def up(
     options = start.UpOptions(host, port, config, not no_rate_limit, synchronous, unsafe_network, idle_shutdown_ms)
     announcer = Announcer(call, report_fd)
     try:
-        announcer.workspace, made = load_app("make").find_or_make(call.folder, Path.cwd())
+        workspace, made = load_app("make").find_or_make(call.folder, Path.cwd())
+        announcer.workspace = workspace
         if made:
-            call.out.note(f"Made the workspace {announcer.workspace.root}.")
+            call.out.note(f"Made the workspace {workspace.root}.")
         elif call.folder is None:
-            call.out.note(f"Using the workspace {announcer.workspace.root}.")
+            call.out.note(f"Using the workspace {workspace.root}.")
         if detach:
-            announcer.ready(start.start_detached(announcer.workspace, options))
+            announcer.ready(start.start_detached(workspace, options))
             return Exit.OK
-        return start.serve(announcer.workspace, options, on_ready=announcer.ready, log_to_file=report_fd is not None)
+        return start.serve(workspace, options, on_ready=announcer.ready, log_to_file=report_fd is not None)
     except ParleyError as error:
         announcer.failed(error)
         return error.exit_code
