@@ -59,8 +59,8 @@ class Subscriber:
         self._waiting_count = 0
 
     def subscribe(self, after: int, wanted: Filter | None) -> None:
-        """Starts the replay after a cursor; what follows comes by itself."""
-        self.cursor, self.wanted, self.phase = after, wanted, "replaying"
+        """Starts the replay after a cursor; what follows comes by itself. A cursor beyond the log means its end."""
+        self.cursor, self.wanted, self.phase = min(after, self._feed.latest), wanted, "replaying"
         self._feed.join(self)
         self._go_on()
 

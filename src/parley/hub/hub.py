@@ -196,9 +196,10 @@ class Hub:
             if not self.tokens.matches(connection.token):
                 connection.close(4401, "The token is no longer valid")
 
-    def _publish(self, events: list[StoredEvent], writes: int) -> None:
+    def _publish(self, events: list[StoredEvent], writes: int, seconds: float) -> None:
         self.feed.publish(events)
         self.metrics.observe("parley_write_batch_size", writes)
+        self.metrics.observe("parley_commit_seconds", seconds)
         for event in events:
             self.metrics.inc("parley_events_total", 1, event.draft.name)
 

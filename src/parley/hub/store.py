@@ -43,12 +43,13 @@ class Store:
         *,
         clock: Clock,
         queue_max: int,
-        on_events: Callable[[list[StoredEvent], int], None],
+        on_events: Callable[[list[StoredEvent], int, float], None],
         on_corrupt: Callable[[DatabaseCorrupt], None],
         on_death: Callable[[BaseException], None],
     ) -> None:
         """``writing`` is the one connection that writes; the store closes it. ``on_events`` gets the events of one
-        commit, in order, on the loop, before any caller learns of it, and how many writes shared the commit."""
+        commit, in order, on the loop, before any caller learns of it, how many writes
+        shared the commit and how long it took."""
         self.path = path
         self._clock = clock
         self._on_events = on_events
@@ -115,4 +116,4 @@ class Store:
 
     def _committed(self, outcomes: list[Any]) -> None:
         events = [event for outcome in outcomes if outcome.error is None for event in outcome.value.events]
-        self._on_events(events, len(outcomes))
+        self._on_events(events, len(outcomes), self.writer.last_commit_seconds)

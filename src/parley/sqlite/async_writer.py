@@ -3,6 +3,9 @@
 One commit costs the loop one callback, whatever the number of writes in it: the writer's thread hands the whole batch
 over with a single ``call_soon_threadsafe``. On the loop the hook ``after_commit`` sees the batch first, so events are
 published in commit order and before any caller learns that its write is done; then the futures resolve in that order.
+
+The thread is woken once per turn of the loop, after everything that was ready has run: the requests that arrived
+together share a commit instead of racing the thread for it.
 """
 
 import asyncio
@@ -34,6 +37,9 @@ class AsyncWriter:
         """``on_corrupt`` and ``on_death`` are called on the loop, too."""
         self._loop = asyncio.get_running_loop()
         self._after_commit = after_commit
+        self._waking = False
+        self.last_commit_seconds = 0.0
+        """How long the commit took that ``after_commit`` is being told of."""
         self.writer = Writer(
             connection,
             on_committed=self._from_thread,
@@ -59,17 +65,25 @@ class AsyncWriter:
     def run(self, write: Write[T]) -> "asyncio.Future[T]":
         """Queues the write; the future holds its value once it is durable. Raises at once when it is refused."""
         future: asyncio.Future[T] = self._loop.create_future()
-        self.writer.submit(write, future)
+        self.writer.submit(write, future, wake=False)
+        if not self._waking:
+            self._waking = True
+            self._loop.call_soon(self._wake)
         return future
 
     async def stop(self, *, drain: bool = True, timeout: float | None = None) -> bool:
         """As ``Writer.stop``. When it returns True every future has been resolved."""
         return await self._loop.run_in_executor(None, lambda: self.writer.stop(drain=drain, timeout=timeout))
 
-    def _from_thread(self, outcomes: Batch) -> None:
-        self._loop.call_soon_threadsafe(self._settle, outcomes)
+    def _wake(self) -> None:
+        self._waking = False
+        self.writer.wake()
 
-    def _settle(self, outcomes: Batch) -> None:
+    def _from_thread(self, outcomes: Batch) -> None:
+        self._loop.call_soon_threadsafe(self._settle, outcomes, self.writer.last_commit_seconds)
+
+    def _settle(self, outcomes: Batch, seconds: float) -> None:
+        self.last_commit_seconds = seconds
         try:
             if self._after_commit is not None:
                 self._after_commit(outcomes)

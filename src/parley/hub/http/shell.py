@@ -166,7 +166,7 @@ class Shell:
         if limiter is None:
             return
         agent = headers.get(b"x-parley-agent")
-        decision = limiter.take(f"agent {agent.decode('latin-1')}" if agent else str(scope["client"]))
+        decision = limiter.take(agent.decode("latin-1") if agent else scope["client"])
         limit.append(decision)
         if not decision.allowed:
             raise RateLimited(limit=decision.limit, retry_after=round(decision.retry_after, 3))
