@@ -1,19 +1,24 @@
 """Canonical JSON (RFC 8785): one value, one text.
 
 ``rfc8785`` does the rendering; this module refuses what would make two values share a text or fail later:
-duplicate keys when decoding, integers beyond 2**53, NaN, lone surrogates.
+duplicate keys when decoding, whole numbers beyond 2**53 (also those written as ``1e16``), NaN, lone surrogates.
 """
 
 import json
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import rfc8785
 
 from parley.core.errors import InvalidInput
 
+_INEXACT_FROM: Final = 2.0**53
+_EXPONENT_FROM: Final = 1e21
+"""From here on a number is written with an exponent, and so is read as what it was."""
+
 
 def canonical_json(value: object) -> bytes:
     """The one UTF-8 text of this value. Raises ``InvalidInput`` for what JSON cannot hold exactly."""
+    _refuse_inexact(value)
     try:
         return rfc8785.dumps(cast(Any, value))
     except (rfc8785.CanonicalizationError, UnicodeEncodeError, RecursionError) as error:
@@ -26,6 +31,20 @@ def parse_strict(text: str | bytes) -> Any:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"not valid JSON: {error}") from error
+
+
+def _refuse_inexact(value: object) -> None:
+    """Refuses floats whose text would be that of a whole number which is refused when it is read again."""
+    open_values: list[Any] = [value]
+    while open_values:
+        current = open_values.pop()
+        if isinstance(current, float):
+            if _INEXACT_FROM <= abs(current) < _EXPONENT_FROM:
+                raise InvalidInput(f"not representable as canonical JSON: {current!r} is beyond 2**53")
+        elif isinstance(current, dict):
+            open_values.extend(cast("dict[Any, Any]", current).values())
+        elif isinstance(current, list):
+            open_values.extend(cast("list[Any]", current))
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

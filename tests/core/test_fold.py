@@ -1,0 +1,205 @@
+"""The fold, rule by rule: what each event does to the state, and what makes a log contradict itself."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from parley.core.fold import TABLES, Difference, FoldError, HubState, LoggedEvent, differences, fold
+
+CHANNEL = {"id": "ch_1", "name": "general", "description": None, "created_at": "t1"}
+TOPIC = {"id": "topic_1", "channel_id": "ch_1", "title": "one", "created_at": "t2", "updated_at": "t2"}
+OTHER = {**TOPIC, "id": "topic_2", "title": "two"}
+MESSAGE = {
+    "id": "msg_1",
+    "topic_id": "topic_1",
+    "channel_id": "ch_1",
+    "sender": "ann",
+    "content_raw": "hello",
+    "version": 1,
+    "created_at": "t4",
+    "edited_at": None,
+    "deleted_at": None,
+    "deleted_by": None,
+    "reply_to": None,
+}
+ATTACHMENT = {
+    "id": "att_1",
+    "topic_id": "topic_1",
+    "kind": "file",
+    "key": None,
+    "value_json": {"b": 1.0, "a": "é"},
+    "dedupe_key": "k",
+    "source_message_id": "msg_1",
+    "created_at": "t5",
+}
+START: list[tuple[str, Mapping[str, Any]]] = [
+    ("channel.created", {"channel": CHANNEL}),
+    ("topic.created", {"topic": TOPIC}),
+    ("topic.created", {"topic": OTHER}),
+    ("message.created", {"message": MESSAGE}),
+]
+
+
+def log(*events: tuple[str, Mapping[str, Any]]) -> list[LoggedEvent]:
+    return [LoggedEvent(number, f"t{number}", name, data) for number, (name, data) in enumerate(events, 1)]
+
+
+def folded(*events: tuple[str, Mapping[str, Any]]) -> HubState:
+    return fold(log(*START, *events))
+
+
+def test_creation_gives_the_rows_of_the_payloads() -> None:
+    state = folded()
+    assert state.channels == {"ch_1": CHANNEL}
+    assert state.topics == {"topic_1": {**TOPIC, "updated_at": "t4"}, "topic_2": OTHER}
+    assert state.messages == {"msg_1": MESSAGE}
+    assert state.last_event_id == 4
+
+
+def test_a_rename_changes_title_and_time() -> None:
+    renamed = {"topic_id": "topic_1", "old_title": "one", "new_title": "uno"}
+    topic = folded(("topic.renamed", renamed)).topics["topic_1"]
+    assert (topic["title"], topic["updated_at"]) == ("uno", "t5")
+
+
+def test_an_edit_changes_content_version_and_time() -> None:
+    edited = {"message_id": "msg_1", "old_content": "hello", "new_content": "bye", "version": 2}
+    state = folded(("message.edited", edited))
+    assert state.messages["msg_1"] == {**MESSAGE, "content_raw": "bye", "version": 2, "edited_at": "t5"}
+    assert state.topics["topic_1"]["updated_at"] == "t4"
+
+
+def test_a_delete_leaves_a_tombstone() -> None:
+    deleted = {"message_id": "msg_1", "deleted_by": "bob", "version": 2}
+    assert folded(("message.deleted", deleted)).messages["msg_1"] == {
+        **MESSAGE,
+        "content_raw": "[deleted]",
+        "version": 2,
+        "edited_at": "t5",
+        "deleted_at": "t5",
+        "deleted_by": "bob",
+    }
+
+
+def moved(**changes: Any) -> tuple[str, Mapping[str, Any]]:
+    data = {"message_id": "msg_1", "old_topic_id": "topic_1", "new_topic_id": "topic_2", "channel_id": "ch_1"}
+    return "message.moved_topic", {**data, "mode": "one", "version": 2, **changes}
+
+
+def test_a_move_changes_the_message_and_both_topics() -> None:
+    state = folded(moved())
+    assert state.messages["msg_1"] == {**MESSAGE, "topic_id": "topic_2", "version": 2}
+    assert [state.topics[each]["updated_at"] for each in ("topic_1", "topic_2")] == ["t5", "t5"]
+
+
+def test_an_attachment_keeps_its_metadata_as_canonical_text() -> None:
+    state = folded(("topic.attachment_added", {"attachment": ATTACHMENT}))
+    assert state.topic_attachments["att_1"] == {**ATTACHMENT, "value_json": '{"a":"é","b":1}'}
+
+
+def enriched(plugin: str, *ids: str) -> tuple[str, Mapping[str, Any]]:
+    found = [{"kind": "link", "span": {"start": 0, "end": 3}, "data": {"n": 1.0}} for _ in ids]
+    data = {"message_id": "msg_1", "plugin_name": plugin, "enrichments": found, "enrichment_ids": list(ids)}
+    return "message.enriched", data
+
+
+def test_findings_replace_those_of_the_same_plugin_only() -> None:
+    state = folded(enriched("links", "e1", "e2"), enriched("names", "e3"), enriched("links", "e4"))
+    assert set(state.enrichments) == {"e3", "e4"}
+    assert state.enrichments["e4"] == {
+        "id": "e4",
+        "message_id": "msg_1",
+        "kind": "link",
+        "span_start": 0,
+        "span_end": 3,
+        "data_json": '{"n":1}',
+        "created_at": "t7",
+    }
+
+
+def test_an_empty_set_of_findings_removes_the_earlier_ones() -> None:
+    state = folded(enriched("links", "e1"), enriched("links"))
+    assert state.enrichments == {}
+    assert state.plugin_of == {}
+
+
+def test_an_archive_takes_untouched_messages_with_what_belongs_to_them() -> None:
+    second = ("message.created", {"message": {**MESSAGE, "id": "msg_2"}})
+    edited = ("message.edited", {"message_id": "msg_2", "old_content": "hello", "new_content": "x", "version": 2})
+    archived = {"archive": "a", "sha256": "0", "up_to_event_id": 7, "events": 7, "messages": 1}
+    state = folded(
+        enriched("links", "e1"),
+        ("topic.attachment_added", {"attachment": ATTACHMENT}),
+        second,
+        edited,
+        ("workspace.archived", archived),
+    )
+    assert set(state.messages) == {"msg_2"}
+    assert state.enrichments == {}
+    assert state.topic_attachments["att_1"]["source_message_id"] is None
+    assert state.last_touched == {"msg_2": 8}
+
+
+def test_events_that_change_no_table_are_passed_over() -> None:
+    events = log(*START, ("schema.migrated", {"from_version": 1, "to_version": 2}), ("from.the_future", {"x": 1}))
+    state = fold(events)
+    assert state.last_event_id == 6
+    assert differences(state, folded()) == []
+
+
+def test_a_fold_can_go_on_from_a_state() -> None:
+    events = log(*START)
+    assert differences(fold(events[2:], fold(events[:2])), fold(events)) == []
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (("topic.created", {"topic": {**TOPIC, "channel_id": "ch_9"}}), "refers to unknown 'ch_9'"),
+        (("topic.renamed", {"topic_id": "topic_9", "old_title": "", "new_title": ""}), "refers to unknown 'topic_9'"),
+        (("message.created", {"message": {**MESSAGE, "topic_id": "topic_9"}}), "refers to unknown 'topic_9'"),
+        (("message.deleted", {"message_id": "msg_9", "deleted_by": "a", "version": 2}), "refers to unknown 'msg_9'"),
+        (("topic.attachment_added", {"attachment": {**ATTACHMENT, "topic_id": "no"}}), "refers to unknown 'no'"),
+        (("message.enriched", {"message_id": "msg_9", "plugin_name": "p"}), "refers to unknown 'msg_9'"),
+        (
+            ("message.edited", {"message_id": "msg_1", "new_content": "x", "version": 3}),
+            "takes msg_1 from version 1 to 3",
+        ),
+        (moved(old_topic_id="topic_2", new_topic_id="topic_1"), "moves msg_1 out of a topic it is not in"),
+        (moved(new_topic_id="topic_9"), "refers to unknown 'topic_9'"),
+    ],
+)
+def test_a_log_that_contradicts_itself_is_refused(event: tuple[str, Mapping[str, Any]], message: str) -> None:
+    with pytest.raises(FoldError, match=message):
+        folded(event)
+
+
+@pytest.mark.parametrize("event_id", [0, 3, 4])
+def test_events_out_of_order_are_refused(event_id: int) -> None:
+    late = LoggedEvent(event_id, "t", "channel.created", {"channel": {**CHANNEL, "id": "ch_2"}})
+    with pytest.raises(FoldError, match=f"event {event_id} comes after 4"):
+        fold([*log(*START), late])
+
+
+def test_differences_name_the_table_the_row_and_the_column() -> None:
+    left, right = folded(), folded()
+    right.messages["msg_1"]["content_raw"] = "tampered"
+    del right.topics["topic_2"]
+    right.channels["ch_2"] = {**CHANNEL, "id": "ch_2"}
+    assert differences(left, right) == [
+        Difference("channels", "ch_2", "", None, {**CHANNEL, "id": "ch_2"}),
+        Difference("topics", "topic_2", "", OTHER, None),
+        Difference("messages", "msg_1", "content_raw", "hello", "tampered"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [(table, column) for table, columns in TABLES.items() for column in columns]
+)
+def test_no_column_escapes_the_comparison(table: str, column: str) -> None:
+    state = folded(("topic.attachment_added", {"attachment": ATTACHMENT}), enriched("links", "e1"))
+    other = folded(("topic.attachment_added", {"attachment": ATTACHMENT}), enriched("links", "e1"))
+    row_id = sorted(other.table(table))[0]
+    other.table(table)[row_id][column] = "something else"
+    assert [(each.table, each.column) for each in differences(state, other)] == [(table, column)]
