@@ -6,8 +6,8 @@ the load by themselves, and nobody waits for a timer. The thread is a shell arou
 The interpreter's switch interval stays at its default on purpose. The woken thread gets the interpreter when the event
 loop next waits for its sockets, and by then all requests of that turn have submitted: 16 busy connections share commits
 of 16. With shorter intervals the thread barges in after the first few: at 0.2 ms commits shrank to 8 and a write cost
-7 % more CPU, at 0.05 ms a third more, and no latency was gained. Two other ways were no better: to run the statements on
-the loop and only COMMIT here, and to wake the thread over a pipe instead of a condition.
+7 % more CPU, at 0.05 ms a third more, and no latency was gained. Two other ways were no better: to run the statements
+on the loop and only COMMIT here, and to wake the thread over a pipe instead of a condition.
 
 The life of a writer is ``open → stopping → stopped``. While stopping it commits what was accepted (or refuses it, when
 told not to drain) and takes nothing new. If the thread ever dies, everything that waits is refused, ``on_death`` is
