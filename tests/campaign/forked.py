@@ -46,6 +46,18 @@ class ForkedHub(Process):
         return self._process.exitcode or 0
 
 
+def start_and_kill(folder: Path, after_seconds: float) -> None:
+    """A start that is killed after so long, wherever it has got to."""
+    ours, theirs = _context.Pipe(duplex=False)
+    process = _context.Process(target=_serve, args=(folder, theirs))
+    process.start()
+    process.join(after_seconds)
+    process.kill()
+    process.join()
+    for end in (ours, theirs):
+        end.close()
+
+
 def _serve(folder: Path, ready: Connection) -> None:
     with ready:
         serve(discovery.create(folder), UpOptions(rate_limit=False), on_ready=ready.send, log_to_file=True)

@@ -1,8 +1,9 @@
 """kill -9 of the real hub under load, again and again.
 
 A cycle: start the hub, judge what the last kill left, retry what was never answered, let the agents talk, kill the hub
-at a random moment. A subscriber resumes from its cursor after each kill and must have seen every event of the log once,
-in order. A workspace serves some cycles and then gives way to a new one, so that judging stays cheap.
+at a random moment; some starts are killed on their way, too. A subscriber resumes from its cursor after each kill and
+must have seen every event of the log once, in order. A workspace serves some cycles and then gives way to a new one, so
+that judging stays cheap.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from bench.load.hub import Hub
 from parley.sqlite import open_reader
 from parley.workspace import queries
 from tests.campaign.agents import Ledger, retry, talking
-from tests.campaign.forked import ForkedHub
+from tests.campaign.forked import ForkedHub, start_and_kill
 from tests.campaign.judge import judge
 from tests.campaign.report import Report
 
@@ -29,7 +30,9 @@ AGENTS = 6
 CYCLES_PER_WORKSPACE = 20
 COMMAND_EVERY = 20
 """Every so many cycles the hub is started by its command, else forked from a process that has imported it already."""
-LOAD_SECONDS = (0.01, 0.12)
+LOAD_SECONDS = (0.0, 0.12)
+KILLED_START_SHARE = 0.2
+START_SECONDS = (0.0, 0.15)
 RETRIES_OF_ACKNOWLEDGED = 3
 CATCH_UP_SECONDS = 30.0
 
@@ -68,6 +71,8 @@ async def kill_cycles(folder: Path, *, cycles: int, seed: int) -> Report:
     for first in range(0, cycles, CYCLES_PER_WORKSPACE):
         place, ledger, watcher = folder / f"workspace-{first}", Ledger(), Watcher()
         for number in range(first, min(first + CYCLES_PER_WORKSPACE, cycles)):
+            if rng.random() < KILLED_START_SHARE:
+                start_and_kill(place, rng.uniform(*START_SECONDS))
             hub = _start(place, starts, by_fork=number % COMMAND_EVERY != 0)
             problems = await _cycle(hub, ledger, watcher, rng, f"a{number}")
             report.runs += 1
