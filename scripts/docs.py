@@ -1,0 +1,305 @@
+"""``make docs``: writes the generated parts of the documents again, in place.
+
+A part stands between ``<!-- generated:NAME -->`` and ``<!-- /generated -->``. Its text comes from the registry, the table
+of endpoints, the wire structs, the command line's own help, or a file of ``examples/``, so no document can tell of a
+code, a setting or a flag that the program does not have. ``--check`` changes nothing and exits with 1 if a part is stale.
+"""
+
+import argparse
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import typer
+from msgspec import inspect
+
+from parley.cli.root import root as command_line
+from parley.core import limits
+from parley.core.metrics import MIB
+from parley.core.registry import registry
+from parley.hub.http.endpoint import Endpoint
+from parley.hub.http.table import ENDPOINTS
+from parley.workspace.config import allowed_values
+
+ROOT = Path(__file__).parent.parent
+PART = re.compile(r"(<!-- generated:(?P<name>\S+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
+HELP_WIDTH = 100
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write the generated parts of the documents again.")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a part is stale")
+    check = parser.parse_args().check
+    stale = [path for path in documents() if (text := path.read_text(encoding="utf-8")) != render(text)]
+    for path in stale:
+        print(f"{path.relative_to(ROOT)} {'is stale; run: make docs' if check else 'written'}", file=sys.stderr)
+        if not check:
+            path.write_text(render(path.read_text(encoding="utf-8")), encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+def documents() -> list[Path]:
+    """Every document of the project."""
+    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def render(text: str) -> str:
+    """The document with each of its generated parts made anew. Raises ``KeyError`` for a part that nobody makes."""
+    return PART.sub(lambda found: f"{found[1]}{part(found['name'])}\n{found[3]}", text)
+
+
+def part(name: str) -> str:
+    """The text of one part, by its name; ``file:PATH`` is a file of the project as a block of code."""
+    kind, _, path = name.partition(":")
+    return file_part(path) if kind == "file" else PARTS[kind]()
+
+
+def table(head: str, rows: Iterable[Iterable[object]]) -> str:
+    """A table; ``head`` names its columns, separated by bars."""
+    columns = head.split("|")
+    lines = [head, "|".join("---" for _ in columns)]
+    lines += ["|".join(str(cell).replace("|", "\\|") or " " for cell in row) for row in rows]
+    return "\n".join(f"|{line}|" for line in lines)
+
+
+def code(*names: object) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def file_part(path: str) -> str:
+    source = (ROOT / path).read_text(encoding="utf-8").rstrip()
+    return f"```{'python' if path.endswith('.py') else 'text'}\n{source}\n```"
+
+
+def rooms() -> str:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = project["tool"]["importlinter"]["contracts"]
+    rows: list[tuple[str, str, str]] = []
+    for line in contract["rooms"]:
+        room, _, below = line.partition(":")
+        module = ROOT / "src" / "parley" / room / "__init__.py"
+        if module.exists():
+            about = (ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or "").partition("\n\n")[0]
+            rows.append((code(room), " ".join(about.replace("``", "`").split()), code(*below.split()) or "nothing of ours"))
+    return table("room|what it is|may import, and what those may import", rows)
+
+
+def endpoints() -> str:
+    rows = (
+        (
+            f"`{each.method} {each.path}`",
+            each.summary + ("" if not each.public else "; open to all"),
+            _name_of(each.body),
+            "; ".join(f"{status} {_answer(kind)}" for status, kind in sorted(each.answers.items(), reverse=True)),
+            code(*dict.fromkeys(error.code for error in each.errors)),
+        )
+        for each in ENDPOINTS
+    )
+    return table("request|what it does|body|success|refusals of its own", rows)
+
+
+def parameters() -> str:
+    rows = (
+        (
+            f"`{each.method} {each.path}`",
+            f"`{param.name}`{' (required)' if param.required else ''}{' (repeatable)' if param.repeatable else ''}",
+            param.meaning,
+            "" if param.default is None else param.default,
+            _bounds(param.low, param.high),
+        )
+        for each in ENDPOINTS
+        for param in each.params
+    )
+    return table("request|parameter|meaning|default|bounds", rows)
+
+
+def bodies() -> str:
+    rows: list[tuple[str, str, str, str]] = []
+    for each in ENDPOINTS:
+        for kind in _structs(each):
+            described = inspect.type_info(kind)
+            assert isinstance(described, inspect.StructType)
+            if described.tag is not None:
+                rows.append((_name_of(kind), f"`{described.tag_field}`", f'always `"{described.tag}"`', "required"))
+            for field in described.fields:
+                needed = "required" if field.required else "optional"
+                rows.append((_name_of(kind), f"`{field.name}`", _shape(field.type), needed))
+    return table("body|member|value|", rows)
+
+
+def errors() -> str:
+    same_code = [kind for each in registry().errors for kind in each.__subclasses__() if kind.code == each.code]
+    rows = (
+        (code(each.code), each.status, "yes" if each.transient else "no", _sentence(each.__doc__), each.hint)
+        for each in sorted([*registry().errors, *same_code], key=lambda error: (error.status, error.code))
+        if each.on_wire
+    )
+    return table("code|status|transient|what it means|what to do", rows)
+
+
+def local_errors() -> str:
+    rows = (
+        (code(each.code), int(each.exit_code), _sentence(each.__doc__), each.hint)
+        for each in registry().errors
+        if not each.on_wire
+    )
+    return table("code|exit code|what it means|what to do", rows)
+
+
+def close_codes() -> str:
+    rows = ((each.code, each.meaning, "yes" if each.reconnect else "no") for each in registry().close_codes)
+    return table("code|meaning|connect again", rows)
+
+
+def events() -> str:
+    rows = (
+        (code(each.name), each.meaning, each.entity, code(*sorted(each.scopes)) or "none", code(*each.fields))
+        for each in registry().events
+    )
+    return table("event|when|entity|scopes|members of the payload", rows)
+
+
+def limit_table() -> str:
+    """The limits of the protocol, with the reason that stands below each in its module."""
+    statements = ast.parse(Path(limits.__file__).read_text(encoding="utf-8")).body
+    rows: list[tuple[str, object, str]] = []
+    for statement, following in zip(statements, [*statements[1:], None], strict=True):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            name = statement.target.id
+            reason = following.value if isinstance(following, ast.Expr) else None
+            value = getattr(limits, name)
+            shown = f"`{value}`" if isinstance(value, str) else f"{value:,}"
+            rows.append((code(name), shown, str(reason.value) if isinstance(reason, ast.Constant) else ""))
+    return table("limit|value|why", rows)
+
+
+def settings() -> str:
+    rows = ((code(each.name), _toml(each.default), allowed_values(each), each.meaning) for each in registry().settings)
+    return table("key|default|allowed|meaning", rows)
+
+
+def metrics() -> str:
+    rows = (
+        (
+            code(each.name),
+            each.kind,
+            code(*each.labels),
+            each.meaning,
+            _level(each.warn, each.kind, each.name, each.low_is_bad),
+            _level(each.critical, each.kind, each.name, each.low_is_bad),
+        )
+        for each in registry().metrics
+    )
+    return table("metric|kind|labels|meaning|warn|critical", rows)
+
+
+def exits() -> str:
+    return table("exit code|meaning", ((int(each), each.meaning) for each in registry().exits))
+
+
+def commands() -> str:
+    """The help of every command, as the program prints it."""
+    return "\n\n".join(f"## `{name}`\n\n```text\n{text.rstrip()}\n```" for name, text in command_helps())
+
+
+def command_helps() -> Iterator[tuple[str, str]]:
+    """Each command's full name with its help, the groups before what is in them."""
+    yield from _helps(typer.main.get_command(command_line), "parley", None)
+
+
+def _helps(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
+    names = {"help_option_names": ["-h", "--help"]}
+    context = typer.Context(
+        command, info_name=name, parent=parent, terminal_width=HELP_WIDTH, max_content_width=HELP_WIDTH, **names
+    )
+    yield context.command_path, command.get_help(context)
+    if hasattr(command, "list_commands"):
+        for child in command.list_commands(context):
+            yield from _helps(command.get_command(context, child), child, context)
+
+
+def _structs(endpoint: Endpoint) -> tuple[type[msgspec.Struct], ...]:
+    return get_args(endpoint.body) or ((endpoint.body,) if endpoint.body is not None else ())
+
+
+def _name_of(kind: Any) -> str:
+    return code(*(each.__name__ for each in (get_args(kind) or (kind,)))) if kind is not None else ""
+
+
+def _answer(kind: Any) -> str:
+    shown = {bytes: "text", dict: "a JSON object"}
+    return " or ".join(shown.get(each) or f"`{each.__name__}`" for each in (kind if isinstance(kind, tuple) else (kind,)))
+
+
+def _shape(kind: inspect.Type) -> str:
+    match kind:
+        case inspect.Metadata():
+            described = (kind.extra_json_schema or {}).get("description")
+            return f"{_shape(kind.type)}: {described}" if described else _shape(kind.type)
+        case inspect.UnionType():
+            return " or ".join(_shape(each) for each in kind.types)
+        case inspect.StrType():
+            return "text" + (f", {bounds} characters" if (bounds := _bounds(kind.min_length, kind.max_length)) else "")
+        case inspect.IntType():
+            return "whole number" + (f", {bounds}" if (bounds := _bounds(kind.ge, kind.le)) else "")
+        case inspect.LiteralType():
+            return "one of " + code(*kind.values)
+        case inspect.DictType():
+            return "JSON object"
+        case inspect.NoneType():
+            return "null"
+        case inspect.AnyType():
+            return "any JSON"
+        case _:
+            raise TypeError(f"no words for {kind}")
+
+
+def _bounds(low: int | None, high: int | None) -> str:
+    if low is not None and high is not None:
+        return f"{low:,} to {high:,}"
+    return f"at least {low:,}" if low is not None else f"at most {high:,}" if high is not None else ""
+
+
+def _level(level: float | None, kind: str, name: str, low_is_bad: bool) -> str:
+    if level is None:
+        return ""
+    amount = f"{level // MIB:,.0f} MiB" if name.endswith("_bytes") else f"{level:.0%}" if level < 1 else f"{level:,.0f}"
+    return f"{'≤' if low_is_bad else '≥'} {amount}{' a minute' if kind == 'counter' else ''}"
+
+
+def _sentence(docstring: str | None) -> str:
+    return " ".join((docstring or "").split())
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return "`[]`" if not value else f"`{list(value)}`"
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "rooms": rooms,
+    "endpoints": endpoints,
+    "parameters": parameters,
+    "bodies": bodies,
+    "errors": errors,
+    "local-errors": local_errors,
+    "close-codes": close_codes,
+    "events": events,
+    "limits": limit_table,
+    "settings": settings,
+    "metrics": metrics,
+    "exits": exits,
+    "commands": commands,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
