@@ -32,8 +32,8 @@ def main() -> int:
     options = _options()
     campaigns: dict[str, Callable[[Path], Any]] = {
         "kill": lambda folder: kill_cycles(folder, cycles=options.kills, seed=options.seed),
-        "power_cuts": lambda folder: power_cuts(folder, runs=options.cuts, seed=options.seed),
-        "failing_operations": lambda folder: failing_operations(folder, stride=options.stride, seed=options.seed),
+        "power_cuts": lambda _: power_cuts(runs=options.cuts, seed=options.seed),
+        "failing_operations": lambda _: failing_operations(stride=options.stride, seed=options.seed),
         "full_disk": lambda folder: full_disk(folder, rounds=options.full_disks, seed=options.seed),
         "starts": lambda folder: simultaneous_starts(folder, rounds=options.rounds, seed=options.seed),
         "crowd": lambda folder: crowd(folder, clients=options.clients, seed=options.seed),

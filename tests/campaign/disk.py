@@ -1,6 +1,10 @@
 """Disks that fail: power cuts at random operations, and an error (full, I/O) at every operation, once or for good."""
 
+import contextlib
+import os
 import random
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -15,8 +19,19 @@ BATCHES = 6
 """Fewer than for the cuts: here every operation of the run is made to fail in a run of its own."""
 
 
-def power_cuts(folder: Path, *, runs: int, seed: int) -> Report:
+def power_cuts(*, runs: int, seed: int) -> Report:
     """Control: the same cuts under ``synchronous=NORMAL`` lose what was acknowledged."""
+    with _memory_folder() as folder:
+        return _power_cuts(folder, runs, seed)
+
+
+def failing_operations(*, stride: int, seed: int) -> Report:
+    """Control: a workload that takes a refusal for an acknowledgement."""
+    with _memory_folder() as folder:
+        return _failing_operations(folder, stride, seed)
+
+
+def _power_cuts(folder: Path, runs: int, seed: int) -> Report:
     report = Report("power_cuts", seed)
     found = campaign.power_cuts(RulesWorkload, folder, runs=runs, seed=seed)
     report.runs = found.runs
@@ -30,8 +45,7 @@ def power_cuts(folder: Path, *, runs: int, seed: int) -> Report:
     return report
 
 
-def failing_operations(folder: Path, *, stride: int, seed: int) -> Report:
-    """Control: a workload that takes a refusal for an acknowledgement."""
+def _failing_operations(folder: Path, stride: int, seed: int) -> Report:
     report = Report("failing_operations", seed)
     for error in (apsw.FullError, apsw.IOError):
         for for_good in (False, True):
@@ -48,6 +62,14 @@ def failing_operations(folder: Path, *, stride: int, seed: int) -> Report:
     )
     report.control = [problem for problems in broken.problems.values() for problem in problems]
     return report
+
+
+@contextlib.contextmanager
+def _memory_folder() -> Iterator[Path]:
+    """What survives a cut is decided by the simulated disk, so the real one need not be made to sync."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="parley-disk-", dir=memory) as folder:
+        yield Path(folder)
 
 
 def _small(rng: random.Random) -> RulesWorkload:

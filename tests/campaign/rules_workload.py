@@ -8,7 +8,6 @@ retry of any operation must have one effect in all.
 import contextlib
 import functools
 import random
-import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -85,7 +84,7 @@ class RulesWorkload:
         fts = self.rng.random() < 0.5
         fresh = self.rng.random() < FRESH_SHARE
         if not fresh:
-            shutil.copyfile(_template(fts), path)
+            path.write_bytes(_template(fts))
         with contextlib.suppress(ParleyError, apsw.Error):  # the failure may come as early as this
             self.connection = self._open(path, vfs)
             prepare(self.connection, Workspace(path.parent, path.parent), clock=self.clock, fts=fts)
@@ -231,11 +230,11 @@ class RulesWorkload:
 
 
 @functools.cache
-def _template(fts: bool) -> Path:
+def _template(fts: bool) -> bytes:
     """A prepared, empty database, made once per process."""
-    folder = Path(tempfile.mkdtemp(prefix="parley-template-"))
-    path = folder / "db.sqlite3"
-    connection = open_writer(path)
-    prepare(connection, Workspace(folder, folder), clock=ManualClock(), fts=fts)
-    connection.close()
-    return path
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        connection = open_writer(folder / "db.sqlite3")
+        prepare(connection, Workspace(folder, folder), clock=ManualClock(), fts=fts)
+        connection.close()
+        return (folder / "db.sqlite3").read_bytes()
