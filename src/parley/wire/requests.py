@@ -7,10 +7,12 @@ from msgspec import Meta
 
 from parley.core import limits
 
-_NO_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
-_NOT_BLANK = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
+_END = r"(?![\s\S])"
+"""The very end of a text, for Python and for readers of the OpenAPI document alike; ``$`` lets a line break pass."""
+_NO_CONTROLS = rf"^[^\x00-\x1f\x7f]*{_END}"
+_NOT_BLANK = rf"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*{_END}"
 
-Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="1 to 64 of A-Z, a-z, 0-9, _ and -")]
+Id = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9_-]{{1,64}}{_END}", description="1 to 64 of A-Z, a-z, 0-9, _ and -")]
 Name = Annotated[str, Meta(min_length=1, max_length=limits.CHANNEL_NAME_CHARS_MAX, pattern=_NOT_BLANK)]
 Title = Annotated[str, Meta(min_length=1, max_length=limits.TOPIC_TITLE_CHARS_MAX, pattern=_NOT_BLANK)]
 Sender = Annotated[str, Meta(min_length=1, max_length=limits.SENDER_CHARS_MAX, pattern=_NOT_BLANK)]
@@ -22,7 +24,7 @@ ClientKey = Annotated[
     Meta(
         min_length=1,
         max_length=limits.IDEMPOTENCY_KEY_CHARS_MAX,
-        pattern=r"^[\x21-\x7e]+$",
+        pattern=rf"^[\x21-\x7e]+{_END}",
         description="printable ASCII",
     ),
 ]
