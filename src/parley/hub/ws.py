@@ -78,8 +78,10 @@ class FeedConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._subscriber = Subscriber(hub.feed, self)
         self._fragments: list[bytes] = []
+        self._is_text = False
         self._timer: asyncio.TimerHandle | None = None
         self._ping_timer: asyncio.TimerHandle | None = None
+        self._abort_timer: asyncio.TimerHandle | None = None
         self._unsent = 0
         self._pong_due = False
         self._open = False
@@ -210,6 +212,8 @@ class FeedConnection(asyncio.Protocol):
         if received.opcode is Opcode.PONG:
             self._pong_due = False
         elif received.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
+            if received.opcode is not Opcode.CONT:
+                self._is_text = received.opcode is Opcode.TEXT
             self._fragments.append(bytes(received.data))
             if received.fin:
                 message, self._fragments = b"".join(self._fragments), []
@@ -220,6 +224,9 @@ class FeedConnection(asyncio.Protocol):
             return
         if self._subscriber.phase != "greeting":
             self.close(1003, "Unexpected message after handshake")
+            return
+        if self._is_text and not _is_utf8(message):
+            self.close(1007, "Text that is not UTF-8")
             return
         try:
             self._greet(*_parse_hello(message))
@@ -248,8 +255,10 @@ class FeedConnection(asyncio.Protocol):
 
     def _resolve(self, subscriptions: Subscriptions) -> Filter:
         """Channels may be named by id or by name; a name that does not exist yet stays, for the day when it does."""
-        named = {channel.name: channel.id for channel in self._hub.store.read(queries.list_channels)}
-        channels = {named.get(channel, channel) for channel in subscriptions.channels}
+        known = self._hub.store.read(queries.list_channels)
+        ids, named = {channel.id for channel in known}, {channel.name: channel.id for channel in known}
+        channels = {listed for listed in subscriptions.channels if listed in ids or listed not in named}
+        channels |= {named[listed] for listed in subscriptions.channels if listed in named}
         return Filter(frozenset(channels), frozenset(subscriptions.topics))
 
     def _batch_read(self, reading: "asyncio.Task[Any]") -> None:
@@ -290,9 +299,13 @@ class FeedConnection(asyncio.Protocol):
         self._ping_timer = self._loop.call_later(self._settings.ping_seconds, self._ping)
 
     def _flush(self) -> None:
+        if self._transport is None:
+            return
         for data in self._protocol.data_to_send():
-            if data and self._transport is not None:
+            if data:
                 self._transport.write(data)
+            elif not self._open:  # the end of a handshake that came to nothing
+                self._transport.close()
 
     def _finish(self) -> None:
         """Closes the transport once its buffer is out, or after a while in any case."""
@@ -300,18 +313,26 @@ class FeedConnection(asyncio.Protocol):
         self._subscriber.closed()
         if self._transport is not None:
             self._transport.close()
-            self._loop.call_later(CLOSE_SECONDS, self._transport.abort)
+            self._abort_timer = self._loop.call_later(CLOSE_SECONDS, self._transport.abort)
 
     def _stop_timers(self) -> None:
-        for timer in (self._timer, self._ping_timer):
+        for timer in (self._timer, self._ping_timer, self._abort_timer):
             if timer is not None:
                 timer.cancel()
-        self._timer = self._ping_timer = None
+        self._timer = self._ping_timer = self._abort_timer = None
 
     def _close_code(self) -> int:
         sent = self._protocol.close_sent
         received = self._protocol.close_rcvd
         return int(sent.code if sent is not None else received.code if received is not None else 1006)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class _BadHello(Exception):
