@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import uuid
 from contextlib import suppress
 from pathlib import Path
 
@@ -73,6 +74,11 @@ class HubProcess:
                 assert json.loads(text)["status"] == "running"
                 return
         raise AssertionError(f"the hub did not start: {(self.root / 'hub.stderr').read_text()}")
+
+
+def fresh_name(word: str) -> str:
+    """A name that no other test of the module has taken."""
+    return f"{word}-{uuid.uuid4().hex[:8]}"
 
 
 def replace_database(workspace: Workspace, source: Path) -> None:

@@ -14,7 +14,7 @@ from parley.client import reads as read_descriptions
 from parley.client.calls import Call
 from parley.core import errors
 from parley.wire.answers import Messages, SearchHits, Topics
-from tests.client.hubs import HubProcess, LossyProxy
+from tests.client.hubs import HubProcess, LossyProxy, fresh_name
 
 
 def described() -> dict[str, Callable[..., Call[Any]]]:
@@ -38,12 +38,12 @@ def test_both_clients_have_every_call_with_the_same_signature(name: str) -> None
     assert inspect.iscoroutinefunction(getattr(AsyncClient, name))
 
 
-def test_a_conversation_through_the_blocking_client(hub: HubProcess) -> None:
-    with connect(hub.root, sender="alice") as client:
-        assert client.health().db_id == hub.server.db_id
+def test_a_conversation_through_the_blocking_client(shared_hub: HubProcess) -> None:
+    with connect(shared_hub.root, sender="alice") as client:
+        assert client.health().db_id == shared_hub.server.db_id
         assert client.ping({"a": [1]}).echo == {"a": [1]}
         assert client.status().status == "ok"
-        channel = client.create_channel("general", "all of it").channel
+        channel = client.create_channel(fresh_name("general"), "all of it").channel
         topic = client.create_topic(channel.id, "Plans").topic
         other = client.create_topic(channel.id, "Later").topic
         assert client.rename_topic(topic.id, "Plan").topic.title == "Plan"
@@ -65,9 +65,9 @@ def test_a_conversation_through_the_blocking_client(hub: HubProcess) -> None:
         assert client.add_attachment(topic.id, "url", link, key="home").event_id is None
 
 
-async def test_a_conversation_through_the_asynchronous_client(hub: HubProcess) -> None:
-    async with await connect_async(hub.root, sender="alice") as client:
-        channel = (await client.create_channel("general")).channel
+async def test_a_conversation_through_the_asynchronous_client(shared_hub: HubProcess) -> None:
+    async with await connect_async(shared_hub.root, sender="alice") as client:
+        channel = (await client.create_channel(fresh_name("general"))).channel
         topic = (await client.create_topic(channel.id, "Plans")).topic
         sent = (await client.send_message(topic.id, "one")).message
         assert (await client.get_message(sent.id)).message == sent
@@ -76,9 +76,9 @@ async def test_a_conversation_through_the_asynchronous_client(hub: HubProcess) -
             await client.create_topic("ch_none", "Plans")
 
 
-def test_reads_from_the_file_and_over_http_give_the_same(hub: HubProcess) -> None:
-    with Client(hub.root, sender="alice") as local:
-        channel = local.create_channel("general").channel
+def test_reads_from_the_file_and_over_http_give_the_same(shared_hub: HubProcess) -> None:
+    with Client(shared_hub.root, sender="alice") as local:
+        channel = local.create_channel(fresh_name("general")).channel
         topics = [local.create_topic(channel.id, f"Topic {number}").topic for number in range(3)]
         sent = [local.send_message(topics[0].id, f"word{number} https://example.org/{number}") for number in range(5)]
         ids = [result.message.id for result in sent]
@@ -94,7 +94,7 @@ def test_reads_from_the_file_and_over_http_give_the_same(hub: HubProcess) -> Non
             lambda client: client.list_attachments(topics[0].id),
             lambda client: client.list_attachments(topics[0].id, kind="none"),
             lambda client: client.search("word3"),
-            lambda client: client.search("c++ word", channel="general", topic_id=topics[0].id, limit=1),
+            lambda client: client.search("c++ word", channel=channel.name, topic_id=topics[0].id, limit=1),
             lambda client: client.read_events(),
             lambda client: client.read_events(3, limit=2),
             lambda client: client.read_events(10_000),
@@ -114,7 +114,7 @@ def test_reads_from_the_file_and_over_http_give_the_same(hub: HubProcess) -> Non
             lambda client: client.list_topics(channel.id, limit=0),
             lambda client: client.read_events(1, tail=1),
         ]
-        with Client(url=hub.server.base_url, token=hub.server.auth_token) as remote:
+        with Client(url=shared_hub.server.base_url, token=shared_hub.server.auth_token) as remote:
             assert remote.workspace is None
             for read in reads:
                 assert without_cursor(read(local)) == without_cursor(read(remote))
@@ -156,31 +156,31 @@ def test_connect_without_a_hub_or_a_workspace_starts_nothing(stopped_hub: HubPro
         connect(tmp_path)
 
 
-def test_the_workspace_is_found_from_a_folder_inside_it(hub: HubProcess) -> None:
-    inside = hub.root / "src" / "deep"
-    inside.mkdir(parents=True)
+def test_the_workspace_is_found_from_a_folder_inside_it(shared_hub: HubProcess) -> None:
+    inside = shared_hub.root / "src" / "deep"
+    inside.mkdir(parents=True, exist_ok=True)
     with connect(inside) as client:
-        assert client.health().instance_id == hub.server.instance_id
+        assert client.health().instance_id == shared_hub.server.instance_id
 
 
-def test_a_wrong_token_is_refused_as_such(hub: HubProcess) -> None:
-    with Client(hub.root, token="0" * 64) as client, pytest.raises(errors.InvalidAuth):
+def test_a_wrong_token_is_refused_as_such(shared_hub: HubProcess) -> None:
+    with Client(shared_hub.root, token="0" * 64) as client, pytest.raises(errors.InvalidAuth):
         client.ping()
-    with Client(url=hub.server.base_url) as client, pytest.raises(errors.MissingAuth):
+    with Client(url=shared_hub.server.base_url) as client, pytest.raises(errors.MissingAuth):
         client.list_channels()
 
 
-def test_a_url_with_a_workspace_takes_the_token_from_disk(hub: HubProcess) -> None:
-    with Client(hub.root, url=hub.server.base_url) as client:
+def test_a_url_with_a_workspace_takes_the_token_from_disk(shared_hub: HubProcess) -> None:
+    with Client(shared_hub.root, url=shared_hub.server.base_url) as client:
         assert client.ping().pong
 
 
-def test_a_lost_answer_is_asked_for_again_and_the_message_is_posted_once(hub: HubProcess) -> None:
-    with connect(hub.root, sender="alice") as direct:
-        topic = direct.create_topic(direct.create_channel("general").channel.id, "Plans").topic
-        proxy = LossyProxy(hub.server.port)
+def test_a_lost_answer_is_asked_for_again_and_the_message_is_posted_once(shared_hub: HubProcess) -> None:
+    with connect(shared_hub.root, sender="alice") as direct:
+        topic = direct.create_topic(direct.create_channel(fresh_name("general")).channel.id, "Plans").topic
+        proxy = LossyProxy(shared_hub.server.port)
         try:
-            with connect(url=proxy.url, token=hub.server.auth_token, sender="bob") as client:
+            with connect(url=proxy.url, token=shared_hub.server.auth_token, sender="bob") as client:
                 for number in range(3):
                     proxy.answers_to_lose = number
                     result = client.send_message(topic.id, f"message {number}")

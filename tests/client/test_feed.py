@@ -18,15 +18,20 @@ from parley.core.clock import SystemClock, iso
 from parley.sqlite import open_writer
 from parley.wire.events import Entity, EventEnvelope, HelloOk, MessageCreated, Scope
 from parley.workspace.log import Draft, append_event
-from tests.client.hubs import DEADLINE_SECONDS, HubProcess, replace_database
+from tests.client.hubs import DEADLINE_SECONDS, HubProcess, fresh_name, replace_database
 
 SOON = Backoff(0.01, 0.1)
 """Tests do not wait as long between two tries as a feed in the field does."""
 
 
-async def conversation(client: AsyncClient) -> str:
-    channel = (await client.create_channel("general")).channel
+async def conversation(client: AsyncClient, name: str = "general") -> str:
+    """Makes a channel and a topic, which is two events."""
+    channel = (await client.create_channel(name)).channel
     return (await client.create_topic(channel.id, "Plans")).topic.id
+
+
+async def end_of_log(client: AsyncClient) -> int:
+    return (await client.read_events(tail=1)).replay_until
 
 
 async def take(feed: AsyncFeed, count: int) -> list[EventEnvelope]:
@@ -34,11 +39,12 @@ async def take(feed: AsyncFeed, count: int) -> list[EventEnvelope]:
         return [await anext(feed) for _ in range(count)]
 
 
-async def test_history_comes_first_and_what_happens_follows(hub: HubProcess) -> None:
-    async with await connect_async(hub.root, sender="alice") as client:
-        topic_id = await conversation(client)
+async def test_history_comes_first_and_what_happens_follows(shared_hub: HubProcess) -> None:
+    async with await connect_async(shared_hub.root, sender="alice") as client:
+        start = await end_of_log(client)
+        topic_id = await conversation(client, fresh_name("general"))
         await client.send_message(topic_id, "old")
-        async with client.events() as feed:
+        async with client.events(start) as feed:
             history = await take(feed, 3)
             assert [event.name for event in history] == ["channel.created", "topic.created", "message.created"]
             assert isinstance(history[2].payload, MessageCreated)
@@ -48,25 +54,25 @@ async def test_history_comes_first_and_what_happens_follows(hub: HubProcess) -> 
             assert event.event_id == sent.event_id == feed.last_event_id
 
 
-async def test_a_feed_that_begins_at_the_end_gets_only_what_is_to_come(hub: HubProcess) -> None:
-    async with await connect_async(hub.root, sender="alice") as client:
-        topic_id = await conversation(client)
-        end = (await client.read_events(tail=1)).replay_until
-        async with client.events(end) as feed:
+async def test_a_feed_that_begins_at_the_end_gets_only_what_is_to_come(shared_hub: HubProcess) -> None:
+    async with await connect_async(shared_hub.root, sender="alice") as client:
+        topic_id = await conversation(client, fresh_name("general"))
+        async with client.events(await end_of_log(client)) as feed:
             sent = await client.send_message(topic_id, "new")
             assert [event.event_id for event in await take(feed, 1)] == [sent.event_id]
 
 
-async def test_filters_choose_by_channel_name_and_by_topic(hub: HubProcess) -> None:
-    async with await connect_async(hub.root, sender="alice") as client:
-        topic_id = await conversation(client)
-        elsewhere = (await client.create_channel("elsewhere")).channel
+async def test_filters_choose_by_channel_name_and_by_topic(shared_hub: HubProcess) -> None:
+    async with await connect_async(shared_hub.root, sender="alice") as client:
+        start, name = await end_of_log(client), fresh_name("general")
+        topic_id = await conversation(client, name)
+        elsewhere = (await client.create_channel(fresh_name("elsewhere"))).channel
         strange = (await client.create_topic(elsewhere.id, "Strange")).topic
         await client.send_message(strange.id, "not for us")
         sent = await client.send_message(topic_id, "for us")
-        async with client.events(channels=["general"]) as by_channel, client.events(topics=[topic_id]) as by_topic:
-            assert [event.event_id for event in await take(by_channel, 3)] == [1, 2, sent.event_id]
-            assert [event.event_id for event in await take(by_topic, 2)] == [2, sent.event_id]
+        async with client.events(channels=[name]) as by_channel, client.events(topics=[topic_id]) as by_topic:
+            assert [event.event_id for event in await take(by_channel, 3)] == [start + 1, start + 2, sent.event_id]
+            assert [event.event_id for event in await take(by_topic, 2)] == [start + 2, sent.event_id]
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
@@ -138,34 +144,40 @@ async def test_a_rotated_token_ends_the_connection_and_not_the_feed(hub: HubProc
     assert changes == ["connected", "disconnected", "reconnected"]
 
 
-async def test_a_wrong_token_ends_the_feed(hub: HubProcess) -> None:
-    async with AsyncClient(hub.root, token="0" * 64) as client, client.events(backoff=SOON) as feed:
+async def test_a_wrong_token_ends_the_feed(shared_hub: HubProcess) -> None:
+    async with AsyncClient(shared_hub.root, token="0" * 64) as client, client.events(backoff=SOON) as feed:
         for _ in range(2):
             with pytest.raises(errors.InvalidAuth):
                 await take(feed, 1)
-    with Client(hub.root, token="0" * 64) as blocking, pytest.raises(errors.InvalidAuth):
+    with Client(shared_hub.root, token="0" * 64) as blocking, pytest.raises(errors.InvalidAuth):
         next(blocking.events(backoff=SOON))
 
 
-async def test_a_hello_that_the_hub_refuses_ends_the_feed(hub: HubProcess) -> None:
-    async with await connect_async(hub.root) as client, client.events(topics=["t"] * 2_000, backoff=SOON) as feed:
+async def test_a_hello_that_the_hub_refuses_ends_the_feed(shared_hub: HubProcess) -> None:
+    async with (
+        await connect_async(shared_hub.root) as client,
+        client.events(topics=["t"] * 2_000, backoff=SOON) as feed,
+    ):
         with pytest.raises(errors.InvalidInput, match="topic subscriptions"):
             await take(feed, 1)
 
 
-async def test_a_consumer_resumes_from_its_cursor_file(hub: HubProcess, tmp_path: Path) -> None:
+async def test_a_consumer_resumes_from_its_cursor_file(shared_hub: HubProcess, tmp_path: Path) -> None:
     path = tmp_path / "feed.cursor"
-    async with await connect_async(hub.root, sender="alice") as client:
-        topic_id = await conversation(client)
+    async with await connect_async(shared_hub.root, sender="alice") as client:
+        start = await end_of_log(client)
+        topic_id = await conversation(client, fresh_name("general"))
+        async with client.events(start, cursor=FileCursor(path)) as feed:
+            assert [event.event_id for event in await take(feed, 2)] == [start + 1, start + 2]
+        assert FileCursor(path).load() == Cursor(start + 1, shared_hub.server.db_id), (
+            "the consumer was still busy with the second"
+        )
         async with client.events(cursor=FileCursor(path)) as feed:
-            assert [event.event_id for event in await take(feed, 2)] == [1, 2]
-        assert FileCursor(path).load() == Cursor(1, hub.server.db_id), "the consumer was still busy with the second"
-        async with client.events(cursor=FileCursor(path)) as feed:
-            assert [event.event_id for event in await take(feed, 1)] == [2]
+            assert [event.event_id for event in await take(feed, 1)] == [start + 2]
             feed.commit()
         await client.send_message(topic_id, "while away")
         async with client.events(0, cursor=FileCursor(path)) as feed:
-            assert [event.event_id for event in await take(feed, 1)] == [3]
+            assert [event.event_id for event in await take(feed, 1)] == [start + 3]
 
 
 async def test_a_new_database_is_reported_as_a_reset_and_read_from_its_beginning(
@@ -209,10 +221,11 @@ async def test_a_restored_backup_that_is_shorter_than_the_cursor_is_reported_as_
     assert changes == ["connected", "disconnected", "reset", "reconnected"]
 
 
-async def test_a_consumer_that_gives_up_waiting_misses_nothing(hub: HubProcess) -> None:
-    async with await connect_async(hub.root, sender="alice") as client:
-        topic_id = await conversation(client)
-        async with client.events() as feed:
+async def test_a_consumer_that_gives_up_waiting_misses_nothing(shared_hub: HubProcess) -> None:
+    async with await connect_async(shared_hub.root, sender="alice") as client:
+        start = await end_of_log(client)
+        topic_id = await conversation(client, fresh_name("general"))
+        async with client.events(start) as feed:
             numbers: list[int] = []
             for number in range(20):
                 await client.send_message(topic_id, f"message {number}")
@@ -225,7 +238,7 @@ async def test_a_consumer_that_gives_up_waiting_misses_nothing(hub: HubProcess) 
                     if isinstance(outcome, EventEnvelope):
                         numbers.append(outcome.event_id)
             numbers += [event.event_id for event in await take(feed, 22 - len(numbers))]
-        assert numbers == list(range(1, 23))
+        assert numbers == list(range(start + 1, start + 23))
 
 
 def test_a_blocking_feed_runs_in_a_thread_and_is_ended_from_another(hub: HubProcess) -> None:
