@@ -40,7 +40,8 @@ class HubHttpProtocol(HttpToolsProtocol):
 
     async def _respond(self, cycle: RequestResponseCycle, shell: Shell) -> None:
         try:
-            data = render(await shell.respond(cycle.scope, cycle.receive), close=not cycle.keep_alive)
+            response = await shell.respond(cycle.scope, cycle.receive)
+            data = render(response, close=not cycle.keep_alive, head=cycle.scope["method"] == "HEAD")
             if self.flow.write_paused and not cycle.disconnected:
                 await self.flow.drain()
         except BaseException as error:
@@ -59,16 +60,16 @@ class HubHttpProtocol(HttpToolsProtocol):
         self.on_response_complete()
 
 
-def render(response: Response, *, close: bool = False) -> bytes:
-    """The answer as bytes."""
-    head = [b"%b: %b\r\n" % header for header in response.headers]
+def render(response: Response, *, close: bool = False, head: bool = False) -> bytes:
+    """The answer as bytes. To HEAD the length is told but the body not sent: the client takes none off the line."""
+    headers = [b"%b: %b\r\n" % header for header in response.headers]
     return b"".join(
         (
             _STATUS_LINES[response.status],
-            *head,
+            *headers,
             b"connection: close\r\ncontent-length: " if close else b"content-length: ",
             str(len(response.body)).encode(),
             b"\r\n\r\n",
-            response.body,
+            b"" if head else response.body,
         )
     )
