@@ -14,6 +14,7 @@ from parley.core import limits
 from parley.core.errors import CursorExpired, InvalidInput, NotFound
 from parley.wire.answers import Attachments, Channels, Messages, OneMessage, OneTopic, SearchHits, Topics
 from parley.wire.events import EventPage
+from parley.wire.paging import message_cursor, offset_cursor, parse_cursor
 from parley.workspace import queries
 
 if TYPE_CHECKING:
@@ -39,16 +40,23 @@ def list_channels(_caller: Caller) -> Read[Channels]:
 
 
 def list_topics(
-    _caller: Caller, channel_id: str, *, limit: int = limits.PAGE_LIMIT_DEFAULT, offset: int = 0
+    _caller: Caller,
+    channel_id: str,
+    *,
+    limit: int = limits.PAGE_LIMIT_DEFAULT,
+    offset: int = 0,
+    cursor: str | None = None,
 ) -> Read[Topics]:
-    """A channel's topics, most recently changed first."""
+    """A channel's topics, most recently changed first. ``cursor`` goes on where an earlier answer ended."""
     _check_limit(limit)
+    position = parse_cursor(cursor).offset
+    offset = offset if position is None else position
 
     def from_file(connection: "apsw.Connection") -> Topics:
         if queries.get_channel(connection, channel_id) is None:
             raise NotFound("Channel not found", channel_id=channel_id)
         topics, has_more = queries.list_topics(connection, channel_id, limit=limit, offset=offset)
-        return Topics(topics, has_more)
+        return Topics(topics, has_more, offset_cursor(offset, limit, has_more))
 
     path = f"/api/v1/channels/{segment(channel_id)}/topics" + _query(limit=limit, offset=offset)
     return Read("GET", path, Topics, from_file=from_file)
@@ -91,15 +99,22 @@ def page_messages(
     before_id: str | None = None,
     after_id: str | None = None,
     limit: int = limits.PAGE_LIMIT_DEFAULT,
+    cursor: str | None = None,
 ) -> Read[Messages]:
-    """Messages of a topic or a whole channel, newest first: those right before or right after a message."""
+    """Messages of a topic or a whole channel, newest first: those right before or right after a message.
+
+    ``cursor`` goes on where an earlier answer ended, in its direction.
+    """
     _check_limit(limit)
+    position = parse_cursor(cursor)
+    before_id, after_id = position.before_id or before_id, position.after_id or after_id
 
     def from_file(connection: "apsw.Connection") -> Messages:
         page = queries.page_messages(
             connection, topic_id=topic_id, channel_id=channel_id, before_id=before_id, after_id=after_id, limit=limit
         )
-        return Messages(page.messages, page.has_more)
+        following = message_cursor(page.messages, page.has_more, forwards=after_id is not None)
+        return Messages(page.messages, page.has_more, following)
 
     path = "/api/v1/messages" + _query(
         topic_id=topic_id, channel_id=channel_id, before_id=before_id, after_id=after_id, limit=limit
@@ -127,12 +142,14 @@ def search(
     channel: str | None = None,
     topic_id: str | None = None,
     limit: int = limits.SEARCH_LIMIT_DEFAULT,
+    cursor: str | None = None,
 ) -> Read[SearchHits]:
     """Messages that hold what the query asks for: best first with the full-text index, newest first without.
 
-    ``channel`` is an id or a name.
+    ``channel`` is an id or a name. ``cursor`` goes on where an earlier answer ended.
     """
     _check_limit(limit)
+    offset = parse_cursor(cursor).offset or 0
     if not query.strip() or len(query) > limits.SEARCH_QUERY_CHARS_MAX:
         raise InvalidInput(f"query must have 1 to {limits.SEARCH_QUERY_CHARS_MAX} characters", field="query")
 
@@ -141,10 +158,10 @@ def search(
         if channel is not None and found is None:
             raise NotFound("Channel not found", channel=channel)
         channel_id = None if found is None else found.id
-        hits = queries.search(connection, query, channel_id=channel_id, topic_id=topic_id, limit=limit)
-        return SearchHits(hits.messages, hits.has_more, hits.fts_used)
+        hits = queries.search(connection, query, channel_id=channel_id, topic_id=topic_id, limit=limit, offset=offset)
+        return SearchHits(hits.messages, hits.has_more, hits.fts_used, offset_cursor(offset, limit, hits.has_more))
 
-    path = "/api/v1/search" + _query(query=query, channel=channel, topic_id=topic_id, limit=limit)
+    path = "/api/v1/search" + _query(query=query, channel=channel, topic_id=topic_id, limit=limit, cursor=cursor)
     return Read("GET", path, SearchHits, from_file=from_file)
 
 

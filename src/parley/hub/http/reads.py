@@ -15,6 +15,7 @@ from parley.core.limits import (
 from parley.hub.http.endpoint import Answer, Call
 from parley.wire.answers import Attachments, Channels, Messages, OneMessage, OneTopic, SearchHits, Topics
 from parley.wire.events import EventPage
+from parley.wire.paging import message_cursor, offset_cursor, parse_cursor
 from parley.workspace import queries
 
 if TYPE_CHECKING:
@@ -47,13 +48,14 @@ async def channels(hub: "Hub", call: Call) -> Answer:
 
 async def topics(hub: "Hub", call: Call) -> Answer:
     limit = _limit(hub, call, PAGE_LIMIT_DEFAULT)
-    cursor = _cursor(call, "o")
-    offset = call.query.integer("offset", default=0, low=0, high=OFFSET_MAX) if cursor is None else int(cursor)
+    offset = parse_cursor(call.query.text("cursor")).offset
+    if offset is None:
+        offset = call.query.integer("offset", default=0, low=0, high=OFFSET_MAX)
     channel_id = call.path["channel_id"]
     if hub.store.read(partial(queries.get_channel, channel_id=channel_id)) is None:
         raise NotFound("Channel not found", channel_id=channel_id)
     found, more = hub.store.read(partial(queries.list_topics, channel_id=channel_id, limit=limit, offset=offset))
-    return Answer(200, Topics(found, more, f"o.{offset + limit}" if more else None))
+    return Answer(200, Topics(found, more, offset_cursor(offset, limit, more)))
 
 
 async def topic(hub: "Hub", call: Call) -> Answer:
@@ -75,8 +77,8 @@ async def messages(hub: "Hub", call: Call) -> Answer:
     query = call.query
     limit = _limit(hub, call, PAGE_LIMIT_DEFAULT)
     before_id, after_id = _id(call, "before_id"), _id(call, "after_id")
-    backwards, forwards = _cursor(call, "b"), _cursor(call, "a")
-    before_id, after_id = backwards or before_id, forwards or after_id
+    position = parse_cursor(query.text("cursor"))
+    before_id, after_id = position.before_id or before_id, position.after_id or after_id
     page = hub.store.read(
         partial(
             queries.page_messages,
@@ -87,9 +89,7 @@ async def messages(hub: "Hub", call: Call) -> Answer:
             limit=limit,
         )
     )
-    cursor = None
-    if page.has_more:
-        cursor = f"a.{page.messages[0].id}" if after_id is not None else f"b.{page.messages[-1].id}"
+    cursor = message_cursor(page.messages, page.has_more, forwards=after_id is not None)
     return Answer(200, Messages(page.messages, page.has_more, cursor))
 
 
@@ -106,7 +106,7 @@ async def search(hub: "Hub", call: Call) -> Answer:
     if not text.strip() or len(text) > SEARCH_QUERY_CHARS_MAX:
         raise InvalidInput(f"query must have 1 to {SEARCH_QUERY_CHARS_MAX} characters", field="query")
     limit = _limit(hub, call, SEARCH_LIMIT_DEFAULT)
-    offset = int(_cursor(call, "o") or 0)
+    offset = parse_cursor(call.query.text("cursor")).offset or 0
     channel = call.query.text("channel") or call.query.text("channel_id")
     if channel is not None:
         found = hub.store.read(partial(queries.find_channel, id_or_name=channel))
@@ -123,7 +123,7 @@ async def search(hub: "Hub", call: Call) -> Answer:
             offset=offset,
         )
     )
-    cursor = f"o.{offset + limit}" if hits.has_more else None
+    cursor = offset_cursor(offset, limit, hits.has_more)
     return Answer(200, SearchHits(hits.messages, hits.has_more, hits.fts_used, cursor))
 
 
@@ -178,16 +178,3 @@ def _ids(call: Call, name: str) -> list[str]:
     if len(texts) > SUBSCRIPTIONS_MAX or not all(map(is_id, texts)):
         raise InvalidInput(f"{name} must be valid ids, at most {SUBSCRIPTIONS_MAX}", field=name)
     return texts
-
-
-def _cursor(call: Call, kind: str) -> str | None:
-    """The position in a cursor of this kind. A cursor is opaque to clients: a letter, a dot and a position."""
-    text = call.query.text("cursor")
-    if text is None:
-        return None
-    letter, dot, position = text.partition(".")
-    if dot != "." or letter not in ("a", "b", "o") or not is_id(position):
-        raise InvalidInput("cursor is not one that this hub gave", field="cursor")
-    if letter == "o" and not (position.isascii() and position.isdecimal() and len(position) < 16):
-        raise InvalidInput("cursor is not one that this hub gave", field="cursor")
-    return position if letter == kind else None

@@ -1,0 +1,44 @@
+"""Cursors of lists: what one end renders the other end parses, and nothing else is taken for one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parley.core.errors import InvalidInput
+from parley.wire.entities import Message
+from parley.wire.paging import Position, message_cursor, offset_cursor, parse_cursor
+
+MESSAGES = [Message(f"msg_{number}", "topic_1", "ch_1", "alice", "x", 1, "") for number in (3, 2, 1)]
+
+
+def test_without_a_cursor_there_is_no_position() -> None:
+    assert parse_cursor(None) == Position(None, None, None)
+
+
+def test_a_page_with_more_behind_it_says_where_to_go_on() -> None:
+    assert parse_cursor(message_cursor(MESSAGES, True, forwards=False)) == Position(before_id="msg_1")
+    assert parse_cursor(message_cursor(MESSAGES, True, forwards=True)) == Position(after_id="msg_3")
+    assert parse_cursor(offset_cursor(100, 50, True)) == Position(offset=150)
+
+
+def test_the_last_page_has_no_cursor() -> None:
+    assert message_cursor([], False, forwards=True) is None
+    assert offset_cursor(100, 50, False) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", ".", "o", "o.", "o.x", "o.-1", "o.٣", "o." + "9" * 16, "b.", "b.a b", "c.msg_1", "b"]
+)
+def test_what_nobody_gave_out_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_cursor(text)
+    assert refused.value.details == {"field": "cursor"}
+
+
+@given(st.text())
+def test_any_text_is_a_position_or_refused(text: str) -> None:
+    try:
+        position = parse_cursor(text)
+    except InvalidInput:
+        return
+    assert sum(part is not None for part in position) == 1
