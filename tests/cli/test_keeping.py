@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 import pytest
 
 from parley.app.start import UpOptions, start_detached
 from parley.app.stop import stop_hub
 from parley.client import Client
+from parley.wire.server_file import ServerFile
 from parley.workspace import discovery
 from parley.workspace.layout import Workspace
 from tests.cli.conftest import Parley
@@ -105,16 +107,7 @@ def test_repair_fixes_modes_and_removes_what_a_crash_left(parley: Parley, worksp
     leftover.write_text("half")
     foreign_lock = workspace.lock.with_name("writer.lock")
     foreign_lock.write_text("")
-    server = {
-        "instance_id": "i",
-        "db_id": "d",
-        "port": 1,
-        "host": "127.0.0.1",
-        "auth_token": "t",
-        "pid": 1,
-        "started_at": "",
-    }
-    workspace.server_file.write_text(json.dumps(server))
+    workspace.server_file.write_bytes(msgspec.json.encode(ServerFile("i", "d", 1, "127.0.0.1", "t", 1, "")))
     workspace.server_file.chmod(0o600)
 
     before = parley("doctor", "-w", workspace.root, "--json")

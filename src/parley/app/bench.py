@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +52,9 @@ class Caller:
             raise ConnectionFailed(f"{method} {path} was answered with {answer.status}", status=answer.status)
         return json.loads(text)
 
+    def close(self) -> None:
+        self._connection.close()
+
 
 def run_bench(messages: int) -> dict[str, Any]:
     """Populates a workspace with this many messages and measures the calls that matter."""
@@ -61,22 +64,18 @@ def run_bench(messages: int) -> dict[str, Any]:
         def connect() -> Caller:
             return Caller(report["host"], report["port"], token)
 
-        call = connect()
-        channel = call("POST", "/api/v1/channels", {"name": "bench"})["channel"]["id"]
-        topics = [
-            call("POST", "/api/v1/topics", {"channel_id": channel, "title": title})["topic"]["id"]
-            for title in ("from", "to")
-        ]
-        cpu_before = _cpu_seconds(report["pid"])
-        results = {
-            "populate": _populate(connect, topics[0], messages),
-            "insert": _timed(lambda index: call("POST", "/api/v1/messages", _message(topics[0], index))),
-            "edit": _edits(call, topics[0]),
-            "tail": _timed(lambda _: call("GET", f"/api/v1/messages?topic_id={topics[0]}&limit=50")),
-            "replay": _replay(report, token),
-            "retopic": _retopic(call, *topics),
-        }
-        cpu = _cpu_seconds(report["pid"])
+        with closing(connect()) as call:
+            source, target = _topics(call)
+            cpu_before = _cpu_seconds(report["pid"])
+            results = {
+                "populate": _populate(connect, source, messages),
+                "insert": _timed(lambda index: call("POST", "/api/v1/messages", _message(source, index))),
+                "edit": _edits(call, source),
+                "tail": _timed(lambda _: call("GET", f"/api/v1/messages?topic_id={source}&limit=50")),
+                "replay": _replay(report, token),
+                "retopic": _retopic(call, source, target),
+            }
+            cpu = _cpu_seconds(report["pid"])
     for name, budget in BUDGETS_MS.items():
         results[name]["budget"] = budget
         results[name]["within_budget"] = all(results[name][figure] <= limit for figure, limit in budget.items())
@@ -95,15 +94,23 @@ def _temporary_hub() -> Generator[tuple[Workspace, dict[str, Any]]]:
             stop_hub(workspace, STOP_SECONDS)
 
 
+def _topics(call: Caller) -> list[str]:
+    channel = call("POST", "/api/v1/channels", {"name": "bench"})["channel"]["id"]
+    return [
+        call("POST", "/api/v1/topics", {"channel_id": channel, "title": title})["topic"]["id"]
+        for title in ("from", "to")
+    ]
+
+
 def _message(topic_id: str, index: int) -> dict[str, Any]:
     return {"topic_id": topic_id, "sender": "bench", "content_raw": f"message {index}: the quick brown fox"}
 
 
 def _populate(connect: Callable[[], Caller], topic_id: str, messages: int) -> dict[str, Any]:
     def send(worker: int) -> None:
-        call = connect()
-        for index in range(worker, messages, CONNECTIONS):
-            call("POST", "/api/v1/messages", _message(topic_id, index))
+        with closing(connect()) as call:
+            for index in range(worker, messages, CONNECTIONS):
+                call("POST", "/api/v1/messages", _message(topic_id, index))
 
     started = time.perf_counter()
     with ThreadPoolExecutor(CONNECTIONS) as pool:

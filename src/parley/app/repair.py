@@ -101,11 +101,11 @@ def _remove_stale(workspace: Workspace) -> Iterator[str]:
 def _rebuild(workspace: Workspace, clock: Clock) -> Iterator[str]:
     if not workspace.db.exists():
         return
+    if workspace.suspect.exists() or not _is_sound(workspace.db):
+        yield f"Kept the database as it was in {_copy_as_it_is(workspace, clock)}"
     connection: apsw.Connection | None = None
     try:
         connection = open_writer(workspace.db)
-        if workspace.suspect.exists() or integrity_check(connection):
-            yield f"Kept the database as it was in {_copy_as_it_is(workspace, clock)}"
         yield _told(checkpoint_once(connection, "truncate"))
         connection.execute("REINDEX")
         if has_index(connection):

@@ -3,6 +3,7 @@
 import json as json_text
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +11,7 @@ import typer
 
 from parley.cli.call import Call, command, load_app, single
 from parley.cli.output import error_payload
-from parley.core.errors import ParleyError
+from parley.core.errors import ParleyError, StartupFailed
 from parley.core.exits import Exit
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ def up(
     except ParleyError as error:
         announcer.failed(error)
         return error.exit_code
+    except Exception as error:
+        traceback.print_exc()
+        announcer.failed(StartupFailed(f"{type(error).__name__}: {error}"))
+        return Exit.ERROR
 
 
 class Announcer:
