@@ -60,7 +60,7 @@ class Api:
         return answer.json()
 
     async def get(self, path: str, *, status: int = 200, **params: Any) -> Any:
-        return await self.call("GET", path, status=status, params=params)
+        return await self.call("GET", path, status=status, params=params or None)
 
     async def channel(self, name: str = "general", **fields: Any) -> str:
         """Creates a channel; its id."""
