@@ -96,6 +96,7 @@ class FeedConnection(asyncio.Protocol):
         self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None  # uvloop raises for whatever is asked of a transport that is gone
         self._connections.discard(self)
         self._stop_timers()
         self._subscriber.closed()
