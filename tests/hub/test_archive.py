@@ -16,6 +16,7 @@ from parley.hub import archive
 from parley.hub.archive import ArchiveReport, archive_before
 from parley.sqlite import foreign_key_check, integrity_check
 from parley.workspace import queries
+from parley.workspace.fts import index_new
 from parley.workspace.layout import Workspace
 from parley.workspace.reading import open_reading_file
 from tests.hub.histories import History
@@ -191,9 +192,11 @@ def test_the_full_text_index_forgets_what_was_archived(
     workspace: Workspace, connection: apsw.Connection, clock: ManualClock, history: History
 ) -> None:
     history.message("a walrus")
+    index_new(connection)
     clock.advance(60)
     take(connection, workspace, clock, clock.now_ms())
     history.message("another walrus")
+    index_new(connection)
     assert [hit.content_raw for hit in queries.search(connection, "walrus", limit=9).messages] == ["another walrus"]
     connection.execute("INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)")
 

@@ -229,3 +229,27 @@ def test_exactly_the_acknowledged_writes_are_in_the_file(
         reader = open_reader(path)
         assert numbers(reader) == acknowledged
         reader.close()
+
+
+def test_what_runs_before_the_commit_runs_once_a_transaction_and_sees_only_what_will_be_committed(
+    connection: apsw.Connection,
+) -> None:
+    seen: list[set[int]] = []
+
+    def look(connection: apsw.Connection) -> None:
+        assert connection.in_transaction
+        seen.append(numbers(connection))
+
+    run_batch(connection, [insert(1), insert_then_refuse(2), insert(3)], look)
+    run_batch(connection, [insert(4)], look)
+    assert seen == [{1, 3}, {1, 3, 4}]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_failure_before_the_commit_fails_the_writes_with_it(connection: apsw.Connection, count: int) -> None:
+    def fail(connection: apsw.Connection) -> None:
+        connection.execute("INSERT INTO nowhere VALUES (1)")
+
+    outcomes = run_batch(connection, [insert(number) for number in range(count)], fail)
+    assert values(outcomes) == [InternalError] * count
+    assert numbers(connection) == set()

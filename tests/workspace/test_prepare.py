@@ -10,6 +10,7 @@ from parley.core.errors import MigrationFailed, SchemaTooNew, StartupFailed
 from parley.core.fold import differences, fold
 from parley.sqlite import Migration, foreign_key_check, integrity_check
 from parley.workspace import queries
+from parley.workspace.fts import index_new
 from parley.workspace.layout import Workspace
 from parley.workspace.versions import MIGRATIONS
 from tests.workspace.databases import (
@@ -249,6 +250,7 @@ def test_the_order_of_messages_survives_vacuum(connection: apsw.Connection) -> N
     add_topic(connection)
     for number in range(5):
         add_message(connection, f"msg_{number}", f"word{number}")
+    index_new(connection)
     connection.execute("INSERT INTO meta VALUES ('archive_in_progress', '1')")
     connection.execute("DELETE FROM messages WHERE id = 'msg_0'")
     connection.execute("DELETE FROM meta WHERE key = 'archive_in_progress'")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from parley.core.errors import DatabaseCorrupt
 from parley.sqlite import integrity_check
 from parley.workspace import queries
-from parley.workspace.fts import ensure_fts
+from parley.workspace.fts import ensure_fts, index_new
 from parley.workspace.layout import Workspace
 from tests.workspace.databases import add_channel, add_message, add_topic, dump, new_workspace, prepared, shape, writing
 
@@ -36,6 +36,8 @@ def fill(connection: apsw.Connection) -> None:
     add_topic(connection, "topic_2")
     for message_id, content in CONTENTS.items():
         add_message(connection, message_id, content, topic_id="topic_2" if message_id == "msg_5" else "topic_1")
+    if queries.search(connection, "x", limit=1).fts_used:
+        index_new(connection)
 
 
 def found(connection: apsw.Connection, query: str, **options: Any) -> set[str]:
@@ -142,16 +144,42 @@ def test_switching_the_index_off_leaves_no_trace(workspace: Workspace) -> None:
 
 def test_an_index_that_is_there_is_not_built_again(connection: apsw.Connection) -> None:
     fill(connection)
-    connection.execute("INSERT INTO messages_fts (messages_fts) VALUES ('delete-all')")
+    (root,) = dump(connection, "SELECT rootpage FROM sqlite_schema WHERE name = 'messages_fts_data'")[0]
     assert ensure_fts(connection, True) is True
-    assert found(connection, "held") == set()
+    assert dump(connection, "SELECT rootpage FROM sqlite_schema WHERE name = 'messages_fts_data'") == [(root,)]
 
 
 def test_an_index_without_its_triggers_is_built_again(connection: apsw.Connection) -> None:
-    connection.execute("DROP TRIGGER messages_fts_insert")
     fill(connection)
+    connection.execute("DROP TRIGGER messages_fts_update")
+    connection.execute("UPDATE messages SET content_raw = 'a walrus' WHERE id = 'msg_1'")
     assert ensure_fts(connection, True) is True
-    assert found(connection, "held") == {"msg_1"}
+    assert found(connection, "walrus") == {"msg_1"}
+    assert found(connection, "held") == set()
+
+
+def test_messages_that_are_not_indexed_yet_can_be_changed_and_are_indexed_as_they_are(
+    connection: apsw.Connection,
+) -> None:
+    fill(connection)
+    add_message(connection, "msg_6", "a walrus")
+    add_message(connection, "msg_7", "a dolphin")
+    connection.execute("UPDATE messages SET content_raw = 'a narwhal' WHERE id = 'msg_6'")
+    connection.execute("INSERT INTO meta VALUES ('archive_in_progress', '')")
+    connection.execute("DELETE FROM messages WHERE id = 'msg_7'")
+    assert found(connection, "narwhal") == set()
+    index_new(connection)
+    index_new(connection)
+    assert found(connection, "narwhal") == {"msg_6"}
+    assert found(connection, "walrus") == found(connection, "dolphin") == set()
+    connection.execute("INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)")
+
+
+def test_messages_that_were_not_indexed_are_caught_up_with_at_the_next_start(connection: apsw.Connection) -> None:
+    fill(connection)
+    add_message(connection, "msg_6", "a walrus")
+    assert ensure_fts(connection, True) is True
+    assert found(connection, "walrus") == {"msg_6"}
 
 
 def test_a_failure_to_build_the_index_is_no_failure_to_start(workspace: Workspace) -> None:

@@ -19,7 +19,9 @@ from parley.core.ids import IdSource
 from parley.hub.transaction import Tx
 from parley.sqlite import AsyncWriter, close_quietly, open_reader, translate
 from parley.workspace import queries
+from parley.workspace.fts import index_new
 from parley.workspace.log import StoredEvent
+from parley.workspace.queries.search import has_index
 
 T = TypeVar("T")
 SLOW_READERS: Final = 2
@@ -64,6 +66,7 @@ class Store:
         self.writer = AsyncWriter(
             self._writing,
             after_commit=self._committed,
+            before_commit=index_new if has_index(self._writing) else None,
             queue_max=queue_max,
             on_corrupt=on_corrupt,
             on_death=on_death,

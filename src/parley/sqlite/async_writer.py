@@ -31,6 +31,7 @@ class AsyncWriter:
         after_commit: Callable[[Batch], None] | None = None,
         queue_max: int = QUEUE_MAX,
         batch_max: int = BATCH_MAX,
+        before_commit: Write[None] | None = None,
         on_corrupt: Callable[[DatabaseCorrupt], None] | None = None,
         on_death: Callable[[BaseException], None] | None = None,
     ) -> None:
@@ -45,6 +46,7 @@ class AsyncWriter:
             on_committed=self._from_thread,
             queue_max=queue_max,
             batch_max=batch_max,
+            before_commit=before_commit,
             on_corrupt=self._on_loop(on_corrupt),
             on_death=self._on_loop(on_death),
         )

@@ -44,6 +44,7 @@ class Writer:
         on_committed: Callable[[Batch], None],
         queue_max: int = QUEUE_MAX,
         batch_max: int = BATCH_MAX,
+        before_commit: Write[None] | None = None,
         on_corrupt: Callable[[DatabaseCorrupt], None] | None = None,
         on_death: Callable[[BaseException], None] | None = None,
     ) -> None:
@@ -55,6 +56,7 @@ class Writer:
         """How long the last batch took, its sync to disk included; set before ``on_committed`` is called."""
         self._connection = connection
         self._on_committed = on_committed
+        self._before_commit = before_commit
         self._on_corrupt = on_corrupt
         self._on_death = on_death
         self._queue_max = queue_max
@@ -158,7 +160,7 @@ class Writer:
             outcomes: Batch = [Outcome(error=ShuttingDown()) for _ in taken]
         else:
             started = time.perf_counter()
-            outcomes = run_batch(self._connection, [write for write, _ in taken])
+            outcomes = run_batch(self._connection, [write for write, _ in taken], self._before_commit)
             self.last_commit_seconds = time.perf_counter() - started
             self.commits += 1
         for outcome, (_, waiter) in zip(outcomes, taken, strict=True):
