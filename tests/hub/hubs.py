@@ -5,7 +5,9 @@ over HTTP (ASGI or TCP) and has the few calls that nearly every test needs.
 """
 
 import asyncio
+import functools
 import socket
+import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -142,6 +144,15 @@ def workspace_in(folder: Path) -> Workspace:
     return discovery.create(folder)
 
 
+@functools.cache
+def _new_database(fts: bool) -> bytes:
+    """A prepared, empty database; made once, because most tests need one and its syncs to disk take longest."""
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = workspace_in(Path(folder))
+        prepare_database(workspace, settings_of({"search": {"fts": fts}}), ManualClock())
+        return workspace.db.read_bytes()
+
+
 @asynccontextmanager
 async def open_hub(
     folder: Path, tables: Tables | None = None, *, clock: Clock | None = None, port: int = PORT
@@ -149,6 +160,8 @@ async def open_hub(
     """A hub without a socket. Leaving the context stops it as cleanly as a stop does, short of ``server.json``."""
     clock = clock if clock is not None else ManualClock()
     workspace, settings = workspace_in(folder), settings_of(tables)
+    if not workspace.db.exists():
+        workspace.db.write_bytes(_new_database(settings.search.fts))
     prepared = prepare_database(workspace, settings, clock)
     log = LogCapture()
     tokens = TokenStore(workspace.token, clock, settings.hub.token_grace_seconds)
