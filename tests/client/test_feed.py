@@ -1,8 +1,11 @@
 """Feeds against real hubs: replay, live, restarts, rotation, resets, slow consumers, threads."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -219,6 +222,26 @@ async def test_a_restored_backup_that_is_shorter_than_the_cursor_is_reported_as_
             await asyncio.to_thread(hub.start)
             assert [event.event_id for event in await take(feed, 2)] == [1, 2]
     assert changes == ["connected", "disconnected", "reset", "reconnected"]
+
+
+async def test_a_cursor_from_before_an_archive_is_expired_and_a_feed_without_one_begins_after_it(
+    hub: HubProcess,
+) -> None:
+    async with await connect_async(hub.root) as client:
+        await conversation(client)
+        await asyncio.to_thread(hub.stop)
+        argv = [sys.executable, "-m", "parley", "archive", "--before", "2999-01-01", "--workspace", str(hub.root)]
+        await asyncio.to_thread(subprocess.run, argv, check=True, capture_output=True, timeout=DEADLINE_SECONDS)
+        await asyncio.to_thread(hub.start)
+        with pytest.raises(errors.CursorExpired) as from_file:
+            await client.read_events(0)
+        async with client.events(0) as feed:
+            with pytest.raises(errors.CursorExpired) as over_feed:
+                await take(feed, 1)
+        assert over_feed.value.details["archive"] == from_file.value.details["archive"]
+        async with client.events() as feed:
+            (event,) = await take(feed, 1)
+            assert event.event_id == cast(int, from_file.value.details["oldest_cursor"]) + 1
 
 
 async def test_a_consumer_that_gives_up_waiting_misses_nothing(shared_hub: HubProcess) -> None:

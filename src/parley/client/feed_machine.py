@@ -257,8 +257,9 @@ class FeedMachine:
         if code == TOKEN_REVOKED:
             return self._token_refused(InvalidAuth("The hub no longer takes this token", close_code=code))
         if code == CURSOR_EXPIRED:
-            text = reason or "The events after the cursor were moved to an archive"
-            return self._end(CursorExpired(text, after_event_id=self._last))
+            archive = reason.removeprefix(f"{CursorExpired.code}: ")
+            text = f"The events after {self._last} were moved to the archive {archive}".rstrip()
+            return self._end(CursorExpired(text, archive=archive, after_event_id=self._last))
         if code in FINAL_CODES:
             return self._end(InvalidInput(f"The hub refused the feed: {reason or code}", close_code=code))
         if code == GOING_AWAY and self._connection == "live":
