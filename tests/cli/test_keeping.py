@@ -62,7 +62,7 @@ def test_doctor_finds_a_sound_workspace_in_order(parley: Parley, workspace: Work
     checks = by_name(result.json)
     named_by_the_plan = {
         "integrity", "wal", "disk", "schema", "foreign_keys", "events", "last_event", "server", "lock", "leftovers",
-        "config", "rate_limits", "modes",
+        "config", "rate_limits", "modes", "checkpoint",
     }  # fmt: skip
     assert named_by_the_plan <= checks.keys()
     assert all(check.keys() == {"name", "status", "message", "fix"} for check in checks.values())
@@ -84,6 +84,21 @@ def test_doctor_examines_a_running_hub(parley: Parley, workspace: Workspace) -> 
     assert checks["server"]["status"] == checks["server_file"]["status"] == "ok"
     assert report["instance_id"] in checks["server"]["message"]
     assert str(report["pid"]) in checks["lock"]["message"]
+
+
+def test_doctor_tells_that_a_reader_keeps_the_log_from_being_merged(parley: Parley, workspace: Workspace) -> None:
+    start_detached(workspace, UpOptions())
+    reader = apsw.Connection(str(workspace.db), flags=apsw.SQLITE_OPEN_READONLY)
+    with Client(workspace.root) as client:
+        client.create_channel("one")
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM events").fetchall()
+        client.create_channel("two")
+    checks = by_name(parley("doctor", "-w", workspace.root, "--json").json)
+    assert checks["checkpoint"]["status"] == "warn"
+    reader.close()
+    checks = by_name(parley("doctor", "-w", workspace.root, "--json").json)
+    assert checks["checkpoint"]["status"] == "ok"
 
 
 def test_doctor_names_a_bad_setting(parley: Parley, workspace: Workspace) -> None:

@@ -1,6 +1,7 @@
 """Channels, topics, messages, attachments and search, against a real hub and the file it writes."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -267,6 +268,19 @@ def test_the_workspace_is_found_from_a_folder_below(
     below.mkdir(parents=True, exist_ok=True)
     monkeypatch.chdir(below)
     assert parley("channel", "list", "--json").json["status"] == "ok"
+
+
+@pytest.mark.parametrize("words", [["channel", "list"], ["channel", "create"]], ids=" ".join)
+def test_neither_a_read_nor_a_change_loads_more_than_it_needs(words: list[str], hub: Serving) -> None:
+    code = (
+        "import sys\nfrom parley.cli.root import run\nassert run(sys.argv[1:]) == 0\n"
+        "print(*sorted(sys.modules), sep='\\n', file=sys.stderr)"
+    )
+    name = [hub.new_name()] if words[1] == "create" else []
+    argv = [sys.executable, "-c", code, *words, *name, "-w", str(hub.root)]
+    loaded = set(subprocess.run(argv, capture_output=True, text=True, check=True).stderr.split())
+    unwanted = {"rich", "pydantic", "websockets", "uvicorn", "starlette", "structlog", "parley.app", "parley.hub"}
+    assert loaded & (unwanted | ({"httpx", "parley.client"} if words[1] == "list" else set())) == set()
 
 
 def test_a_wrong_token_exits_with_4(parley: Parley, hub: Serving, tmp_path: Path) -> None:

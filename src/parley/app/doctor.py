@@ -1,8 +1,10 @@
 """Examining a workspace: what its files and its database say, and whether the hub they speak of is really there.
 
-Nothing is changed here. Each finding says in words what was found and what to do; ``repair`` does what can be done.
+Nothing that was said is changed here. Each finding says in words what was found and what to do; ``repair`` does what
+can be done.
 """
 
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from parley.core.errors import ParleyError
 from parley.core.exits import Exit
 from parley.core.files import PRIVATE_MODE
 from parley.serve.lock import Holder, probe
+from parley.sqlite import checkpoint_once, close_quietly, open_writer
 from parley.wire.server_file import WIRE_SCHEMA_VERSION, ServerFile
 from parley.workspace.checks import Check, check_workspace
 from parley.workspace.discovery import foreign_config_notice
@@ -28,7 +31,29 @@ FOREIGN_LOCK_NAME: Final = "writer.lock"
 
 def examine(workspace: Workspace) -> list[Check]:
     """Every check, those that need a server's view after those of the files."""
-    return [*check_workspace(workspace), *check_serving(workspace)]
+    return [*check_workspace(workspace), *check_checkpoint(workspace), *check_serving(workspace)]
+
+
+def check_checkpoint(workspace: Workspace) -> Iterator[Check]:
+    """Whether the write-ahead log can be merged. It is tried, since nothing else tells; nobody has to wait for it."""
+    if not workspace.db.is_file() or not os.access(workspace.db, os.W_OK) or workspace.suspect.exists():
+        return
+    try:
+        connection = open_writer(workspace.db)
+    except ParleyError:
+        return  # the checks of the database have told it
+    try:
+        result = checkpoint_once(connection, "passive")
+    finally:
+        close_quietly(connection)
+    if result.error is not None:
+        yield Check("checkpoint", "error", f"The log cannot be merged: {result.error}", "Check the disk.")
+    elif not result.complete:
+        left = result.log_frames - result.moved_frames
+        fix = "Look for a reader that stays open; `parley doctor --checkpoint` tries again."
+        yield Check("checkpoint", "warn", f"{left} of {result.log_frames} pages of the log could not be merged", fix)
+    else:
+        yield Check("checkpoint", "ok", "All of the log is merged")
 
 
 def check_serving(workspace: Workspace) -> Iterator[Check]:

@@ -6,16 +6,19 @@ share, so that ``--workspace``, ``--json`` and ``--no-color`` may stand before o
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, ParamSpec, cast
 
 import typer
 
 from parley.cli.output import Output
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import apsw
 
     from parley.client import Client
@@ -67,11 +70,17 @@ class Call:
         from parley.client import Client
         from parley.core.errors import HubNotRunning
 
+        _leave_out_httpx_command_line()
         workspace = self.workspace()
         if not workspace.db.is_file():  # the client would look for a database further up
             raise HubNotRunning(f"No hub has served {workspace.root} yet")
         with Client(workspace.root) as client:
             yield client
+
+
+def _leave_out_httpx_command_line() -> None:
+    """httpx loads a command line of its own, which takes longer to load than the rest of it; without, it has a stub."""
+    sys.modules.setdefault("httpx._main", cast("ModuleType", None))  # None makes an import fail, as documented
 
 
 def single() -> typer.Typer:
