@@ -1,8 +1,9 @@
 """``make docs``: writes the generated parts of the documents again, in place.
 
-A part stands between ``<!-- generated:NAME -->`` and ``<!-- /generated -->``. Its text comes from the registry, the table
-of endpoints, the wire structs, the command line's own help, or a file of ``examples/``, so no document can tell of a
-code, a setting or a flag that the program does not have. ``--check`` changes nothing and exits with 1 if a part is stale.
+A part stands between ``<!-- generated:NAME -->`` and ``<!-- /generated -->``. Its text comes from the registry, the
+table of endpoints, the wire structs, the command line's own help, or a file of ``examples/``, so no document can tell
+of a code, a setting or a flag that the program does not have. ``--check`` changes nothing and exits with 1 if a part is
+stale.
 """
 
 import argparse
@@ -85,7 +86,9 @@ def rooms() -> str:
         module = ROOT / "src" / "parley" / room / "__init__.py"
         if module.exists():
             about = (ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or "").partition("\n\n")[0]
-            rows.append((code(room), " ".join(about.replace("``", "`").split()), code(*below.split()) or "nothing of ours"))
+            rows.append(
+                (code(room), " ".join(about.replace("``", "`").split()), code(*below.split()) or "nothing of ours")
+            )
     return table("room|what it is|may import, and what those may import", rows)
 
 
@@ -213,9 +216,13 @@ def command_helps() -> Iterator[tuple[str, str]]:
 
 
 def _helps(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
-    names = {"help_option_names": ["-h", "--help"]}
     context = typer.Context(
-        command, info_name=name, parent=parent, terminal_width=HELP_WIDTH, max_content_width=HELP_WIDTH, **names
+        command,
+        info_name=name,
+        parent=parent,
+        terminal_width=HELP_WIDTH,
+        max_content_width=HELP_WIDTH,
+        help_option_names=["-h", "--help"],
     )
     yield context.command_path, command.get_help(context)
     if hasattr(command, "list_commands"):
@@ -233,7 +240,9 @@ def _name_of(kind: Any) -> str:
 
 def _answer(kind: Any) -> str:
     shown = {bytes: "text", dict: "a JSON object"}
-    return " or ".join(shown.get(each) or f"`{each.__name__}`" for each in (kind if isinstance(kind, tuple) else (kind,)))
+    return " or ".join(
+        shown.get(each) or f"`{each.__name__}`" for each in (kind if isinstance(kind, tuple) else (kind,))
+    )
 
 
 def _shape(kind: inspect.Type) -> str:

@@ -173,7 +173,7 @@ class OriginForbidden(Refused):
 
     code = "ORIGIN_FORBIDDEN"
     status = 403
-    hint = "Open the hub's own page with `parley ui`."
+    hint = "Call the hub from a program, or from a page of its own origin."
 
 
 class CursorExpired(Refused):

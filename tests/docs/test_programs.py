@@ -1,0 +1,88 @@
+"""The programs in ``examples/`` run, and say what they are meant to say."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from parley.app.start import UpOptions, start_detached
+from parley.app.stop import stop_hub
+from parley.wire.server_file import ServerFile
+from parley.workspace import discovery
+from scripts.docs import ROOT
+
+EXAMPLES = ROOT / "examples"
+STOP_SECONDS = 30.0
+SAID = {
+    "post_and_listen.py": ["builder: The build is green, please review.", "reviewer: Looks good to me."],
+    "send_once.py": ["the same message: True, a duplicate: True", "IDEMPOTENCY_KEY_REUSED", "messages in the topic: 1"],
+    "edit_together.py": ["too late: Version conflict", "[x] build\n[x] test\n[ ] ship"],
+    "read_without_hub.py": ["the newest event is "],
+}
+BY_HAND = {"resume_from_cursor.py", "agentlip-launcher"}
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A workspace whose hub runs."""
+    workspace = discovery.create(tmp_path_factory.mktemp("examples"))
+    start_detached(workspace, UpOptions(rate_limit=False))
+    try:
+        yield workspace.root
+    finally:
+        stop_hub(workspace, STOP_SECONDS)
+
+
+def run(name: str, *arguments: object) -> str:
+    argv = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_example_is_run_here() -> None:
+    assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} == {*SAID, *BY_HAND}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_an_example_says_what_it_is_meant_to_say(name: str, folder: Path) -> None:
+    said = run(name, folder)
+    assert [expected for expected in SAID[name] if expected not in said] == []
+
+
+def test_a_reader_with_a_cursor_goes_on_where_it_was(folder: Path, tmp_path: Path) -> None:
+    run("send_once.py", folder)
+    first = run("resume_from_cursor.py", tmp_path / "cursor", folder)
+    assert "deployer: 1.2 is live." in first
+    assert run("resume_from_cursor.py", tmp_path / "cursor", folder) == ""
+    run("send_once.py", folder)
+    assert run("resume_from_cursor.py", tmp_path / "cursor", folder).count("1.2 is live.") == 1
+
+
+def test_the_launcher_starts_our_hub_for_the_client_of_agentlip(tmp_path: Path) -> None:
+    """It must be the process that was started: the client compares its number with the one in ``server.json``."""
+    words = ["x", "--bun", "-p", "@agentlip/hub", "agentlipd"]
+    flags = ["up", "--workspace", str(tmp_path), "--idle-shutdown-ms", "600000"]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with subprocess.Popen(
+        [EXAMPLES / "agentlip-launcher", *words, *flags],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            announcement = process.stdout.readline()
+            workspace = discovery.at(tmp_path)
+            server = msgspec.json.decode(workspace.server_file.read_bytes(), type=ServerFile)
+        finally:
+            process.send_signal(signal.SIGTERM)
+    assert b"is running at" in announcement
+    assert server.pid == process.pid
+    assert process.returncode == 0
