@@ -120,7 +120,7 @@ class AsyncRunner:
 
 
 def _needs_certificates(request: Request) -> bool:
-    """Reading all certificate authorities takes longer than a request; only plain HTTP, however spelt, goes without."""
+    """Reading all certificate authorities takes longer than a request; only what is clearly plain HTTP goes without."""
     return not request.url.startswith("http:")
 
 
