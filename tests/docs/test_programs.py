@@ -1,18 +1,14 @@
 """The programs in ``examples/`` run, and say what they are meant to say."""
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from parley.app.start import UpOptions, start_detached
 from parley.app.stop import stop_hub
-from parley.wire.server_file import ServerFile
 from parley.workspace import discovery
 from scripts.docs import ROOT
 
@@ -25,6 +21,7 @@ SAID = {
     "read_without_hub.py": ["the newest event is "],
 }
 BY_HAND = {"resume_from_cursor.py", "agentlip-launcher"}
+"""What is run in a way of its own: the one below, the other in ``tests/compat``."""
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -63,26 +60,3 @@ def test_a_reader_with_a_cursor_goes_on_where_it_was(folder: Path, tmp_path: Pat
     assert run("resume_from_cursor.py", tmp_path / "cursor", folder) == ""
     run("send_once.py", folder)
     assert run("resume_from_cursor.py", tmp_path / "cursor", folder).count("1.2 is live.") == 1
-
-
-def test_the_launcher_starts_our_hub_for_the_client_of_agentlip(tmp_path: Path) -> None:
-    """It must be the process that was started: the client compares its number with the one in ``server.json``."""
-    words = ["x", "--bun", "-p", "@agentlip/hub", "agentlipd"]
-    flags = ["up", "--workspace", str(tmp_path), "--idle-shutdown-ms", "600000"]
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    with subprocess.Popen(
-        [EXAMPLES / "agentlip-launcher", *words, *flags],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            announcement = process.stdout.readline()
-            workspace = discovery.at(tmp_path)
-            server = msgspec.json.decode(workspace.server_file.read_bytes(), type=ServerFile)
-        finally:
-            process.send_signal(signal.SIGTERM)
-    assert b"is running at" in announcement
-    assert server.pid == process.pid
-    assert process.returncode == 0
