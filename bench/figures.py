@@ -44,7 +44,7 @@ TARGETS = (
 )
 
 AGENTLIP = {
-    "source": "the published study of Agentlip 0.1.1-rc.1 on two shared cores; not measured in this run",
+    "source": "reference study of Agentlip 0.1.1-rc.1 on two shared cores; not measured in this run",
     "durability": "synchronous=NORMAL",
     "insert_1": {"p50_ms": 0.328, "p99_ms": 5.13, "per_second": 2124, "cpu_us": 325},
     "insert_16": {"p50_ms": 4.32, "p99_ms": 14.3, "per_second": 2918, "cpu_us": 274},

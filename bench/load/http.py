@@ -17,8 +17,8 @@ class HttpPeer(Peer):
         if head_end < 0:
             return 0
         head = data[:head_end].lower()
-        at = head.find(b"content-length:")
-        length = int(head[at + 15 : head.find(b"\r\n", at) if head.find(b"\r\n", at) > 0 else None]) if at > 0 else 0
+        at = head.find(b"\r\ncontent-length:")
+        length = int(head[at + 17 :].split(b"\r\n", 1)[0]) if at > 0 else 0
         end = head_end + 4 + length
         return end if len(data) >= end else 0
 

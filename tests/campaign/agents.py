@@ -15,6 +15,8 @@ from bench.load.hub import Hub
 from tests.campaign.judge import Ack
 
 DEADLINE_SECONDS = 60.0
+MOVE_MODES = ("one", "one", "one", "later")
+"""A move of all later messages writes an event for each; with more of them the log would grow too fast to judge."""
 
 
 @dataclass
@@ -26,6 +28,8 @@ class Request:
     body: dict[str, Any]
     key: str
     name: str
+    event_id: int | None = None
+    """The event that the hub named when it acknowledged the write first."""
 
     def bytes(self, hub: Hub) -> bytes:
         return hub.request(self.method, self.path, self.body, idempotency_key=self.key)
@@ -74,6 +78,9 @@ class Ledger:
         if request.name == "message.moved_topic":
             self.acks += [Ack(event_id, request.name, "") for event_id in body["event_ids"]]
         elif body["event_id"] is not None:
+            if request.event_id not in (None, body["event_id"]):
+                self.problems.append(f"{request.key} was event {request.event_id} and is now {body['event_id']}")
+            request.event_id = body["event_id"]
             entity = body.get("message") or body["attachment"]
             tag = None if request.name == "message.deleted" else request.key
             self.acks.append(Ack(body["event_id"], request.name, entity["id"], tag))
@@ -121,7 +128,7 @@ class Agent:
         if kind == "edit":
             return Request("PATCH", path, {"op": "edit", "content_raw": f"{key} edited"}, key, "message.edited")
         if kind == "move":
-            body = {"op": "move_topic", "to_topic_id": topic_id, "mode": self.rng.choice(("one", "later"))}
+            body = {"op": "move_topic", "to_topic_id": topic_id, "mode": self.rng.choice(MOVE_MODES)}
             return Request("PATCH", path, body, key, "message.moved_topic")
         self.mine.remove(message_id)
         return Request("PATCH", path, {"op": "delete", "actor": self.name}, key, "message.deleted")

@@ -35,6 +35,8 @@ KILLED_START_SHARE = 0.2
 START_SECONDS = (0.0, 0.15)
 RETRIES_OF_ACKNOWLEDGED = 3
 CATCH_UP_SECONDS = 30.0
+CONFIG = "[limits]\nmove_batch_max = 5\n"
+"""Small enough that moves are cut into chunks, which a kill can come between."""
 
 
 class Watcher:
@@ -77,7 +79,7 @@ async def kill_cycles(folder: Path, *, cycles: int, seed: int) -> Report:
             problems = await _cycle(hub, ledger, watcher, rng, f"a{number}")
             report.runs += 1
             report.violations += [f"cycle {number}: {problem}" for problem in problems]
-        with Hub(place, launch=ForkedHub) as hub:
+        with Hub(place, config=CONFIG, launch=ForkedHub) as hub:
             report.violations += [f"end of {place.name}: {p}" for p in await _verify(hub, ledger, watcher)]
         requests += ledger.requests
         if not report.control:
@@ -94,7 +96,7 @@ async def kill_cycles(folder: Path, *, cycles: int, seed: int) -> Report:
 
 def _start(place: Path, starts: dict[bool, list[float]], *, by_fork: bool) -> Hub:
     begun = time.perf_counter()
-    hub = Hub(place, launch=ForkedHub if by_fork else None)
+    hub = Hub(place, config=CONFIG, launch=ForkedHub if by_fork else None)
     starts[by_fork].append(time.perf_counter() - begun)
     return hub
 
