@@ -1,0 +1,73 @@
+"""The documents name no command, target, setting, metric or code that does not exist."""
+
+import re
+import tomllib
+
+import pytest
+
+from parley.core import limits
+from parley.core.registry import registry
+from parley.workspace.config import parse_settings
+from scripts.docs import command_helps
+from tests.docs.markdown import NAMES, blocks, document, prose
+
+PUBLIC = registry()
+COMMANDS = {name for name, _ in command_helps()}
+GROUPS = {command.split()[1] for command in COMMANDS if command.count(" ") == 2}
+SETTINGS = {setting.name for setting in PUBLIC.settings}
+TABLES = {setting.table for setting in PUBLIC.settings}
+UPPER_CASE = {
+    *(error.code for error in PUBLIC.errors),
+    *(name for name in vars(limits) if name.isupper()),
+    "NO_COLOR",
+    "PARLEY_WORKSPACE",
+}
+WORD = r"[a-z][a-z-]*"
+
+
+def commands_named(text: str) -> set[str]:
+    named = re.findall(rf"`parley ({WORD})(?: ({WORD}))?", prose(text))
+    return {f"parley {first} {second}" if first in GROUPS and second else f"parley {first}" for first, second in named}
+
+
+def targets_named(text: str) -> set[str]:
+    return set(re.findall(rf"(?:`|^)make ({WORD})", text, re.MULTILINE))
+
+
+def settings_named(text: str) -> set[str]:
+    return set(re.findall(rf"`((?:{'|'.join(TABLES)})\.[a-z_]+)[` ]", prose(text)))
+
+
+def metrics_named(text: str) -> set[str]:
+    return set(re.findall(r"`(parley_[a-z_]+)`", prose(text)))
+
+
+def codes_named(text: str) -> set[str]:
+    return set(re.findall(r"`([A-Z]+_[A-Z_]+)`", prose(text)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_document_names_only_what_exists(name: str) -> None:
+    text = document(name)
+    assert commands_named(text) - COMMANDS == set()
+    assert targets_named(text) - set(re.findall(r"^([a-z]+):", document("Makefile"), re.MULTILINE)) == set()
+    assert settings_named(text) - SETTINGS == set()
+    assert metrics_named(text) - {metric.name for metric in PUBLIC.metrics} == set()
+    assert codes_named(text) - UPPER_CASE == set()
+
+
+def test_what_does_not_exist_is_found() -> None:
+    """Positive control."""
+    text = "`parley fly`, `parley msg shout`, `make coffee`, `hub.harbour = 1`, `parley_songs`, `NO_SUCH_CODE`"
+    assert commands_named(text) == {"parley fly", "parley msg shout"}
+    assert targets_named(text) == {"coffee"}
+    assert settings_named(text) == {"hub.harbour"}
+    assert metrics_named(text) == {"parley_songs"}
+    assert codes_named(text) == {"NO_SUCH_CODE"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_that_are_shown_are_valid(name: str) -> None:
+    for block in blocks(document(name)):
+        if block.language == "toml":
+            parse_settings(tomllib.loads(block.text))
