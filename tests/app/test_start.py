@@ -1,23 +1,16 @@
 """Starting hubs: the flags, the reports of a detached one, and a foreign hub in the same folder."""
 
-import http.server
 import os
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from parley.app import start
 from parley.app.make import find_or_make, make_workspace
-from parley.app.start import UpOptions, serve, start_detached
+from parley.app.start import UpOptions, start_detached
 from parley.core.errors import BindRefused, StartupFailed, WriterLockHeld
 from parley.serve.lock import InstanceLock
-from parley.wire.answers import Health
-from parley.wire.server_file import ServerFile
 from parley.workspace import discovery
-from parley.workspace.layout import Workspace
 
 
 def test_flags_are_laid_over_the_file(tmp_path: Path) -> None:
@@ -66,34 +59,6 @@ def test_a_workspace_is_found_named_or_made(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("PARLEY_WORKSPACE", str(there))
     assert find_or_make(None, here)[0].root == there
     assert find_or_make(here, here)[0].root == here
-
-
-@pytest.fixture
-def foreign_hub() -> Iterator[ServerFile]:
-    """Something that answers /health as an Agentlip hub does."""
-
-    class Answer(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(msgspec.json.encode(Health("ok", "i", "d", 1, "v1", os.getpid(), 1)))
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Not on the terminal."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        threading.Thread(target=server.serve_forever).start()
-        yield ServerFile("i", "d", server.server_port, "127.0.0.1", "t", os.getpid(), "")
-        server.shutdown()
-
-
-def test_a_workspace_that_an_agentlip_hub_serves_is_refused(tmp_path: Path, foreign_hub: ServerFile) -> None:
-    (tmp_path / ".agentlip").mkdir(mode=0o700)
-    workspace = Workspace(tmp_path, tmp_path / ".agentlip")
-    workspace.server_file.write_bytes(msgspec.json.encode(foreign_hub))
-    with pytest.raises(WriterLockHeld, match=f"process {os.getpid()}"):
-        serve(workspace, UpOptions(), on_ready=lambda report: None)
-    assert not workspace.db.exists()
 
 
 def test_making_a_workspace_needs_its_lock(tmp_path: Path) -> None:

@@ -70,11 +70,11 @@ def test_up_detached_status_and_down(parley: Parley, folder: Path) -> None:
     assert up.code == 0, up.stderr
     assert {"status", "host", "port", "workspace_root", "instance_id"} <= up.json.keys()
     assert (up.json["status"], up.json["workspace_root"]) == ("running", str(folder))
-    assert "Made the workspace" in up.stderr
+    assert up.stderr == ""
     assert token_of(folder) not in up.stdout + up.stderr
     log = folder / ".parley" / "logs" / "hub.log"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
-    assert any(json.loads(line)["msg"] == "started" for line in log.read_text().splitlines() if '"msg"' in line)
+    assert any(json.loads(line)["msg"] == "started" for line in log.read_text().splitlines())
 
     status = parley("status", "-w", folder, "--json")
     assert status.code == 0
@@ -129,9 +129,26 @@ def test_up_alone_uses_the_nearest_workspace_and_says_so(folder: Path, parley: P
     parley("init", folder)
     below = folder / "below"
     below.mkdir()
-    up = parley_process("up", "--detach", "--json", cwd=below)
-    assert up.json["workspace_root"] == str(folder)
+    up = parley_process("up", "--detach", cwd=below)
     assert up.stderr == f"Using the workspace {folder}.\n"
+    assert f"The hub of {folder} is running at http://127.0.0.1:" in up.stdout
+
+
+def test_up_alone_without_a_workspace_makes_one_here_and_says_so(
+    folder: Path, parley: Parley, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    up = parley_process("up", "--detach", cwd=folder)
+    assert (up.code, up.stderr) == (0, f"Made the workspace {folder}.\n")
+    assert parley("status", "-w", folder).code == 0
+
+
+def test_a_detached_hub_imports_nothing_from_the_workspace_or_the_current_folder(folder: Path) -> None:
+    for name in ("parley", "json", "uvicorn", "sitecustomize"):
+        (folder / f"{name}.py").write_text("raise SystemExit('code of the workspace was run')")
+    argv = [sys.executable, "-P", "-m", "parley", "up", "--detach", "--json", "--workspace", str(folder)]
+    up = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+    assert up.returncode == 0, up.stderr
 
 
 @pytest.mark.parametrize(
@@ -149,7 +166,7 @@ def test_a_refused_start_says_why_on_stderr_and_has_its_own_code(
     (folder / "parley.toml").write_text(toml)
     up = parley_process("up", "-w", folder, "--json", *flags, *detach)
     assert (up.code, up.stdout) == (code, "")
-    report = json.loads(up.stderr.splitlines()[-1])
+    report = json.loads(up.stderr)
     assert (report["status"], report["code"]) == ("error", name)
     assert report["hint"]
 

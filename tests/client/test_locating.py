@@ -90,7 +90,7 @@ def test_a_hub_at_a_url_is_asked_for_its_database_and_the_token_is_read_each_tim
 def test_a_hub_is_started_detached_by_this_python(tmp_path: Path) -> None:
     world = World(lambda _: healthy())
     world.run(start_hub(tmp_path, idle_shutdown_ms=500, python="/usr/bin/python"))
-    up = ("/usr/bin/python", "-m", "parley", "up", "--workspace", str(tmp_path), "--detach", "--json")
+    up = ("/usr/bin/python", "-P", "-m", "parley", "up", "--workspace", str(tmp_path), "--detach", "--json")
     assert world.spawned == [(*up, "--idle-shutdown-ms", "500")]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from parley.core.clock import Clock, SystemClock, iso
 from parley.core.errors import HubRunning, WriterLockHeld
+from parley.hub.agentlip import refuse_live_agentlip
 from parley.hub.archive import archive_before
 from parley.serve.lock import InstanceLock
 from parley.sqlite import close_quietly, open_writer
@@ -21,6 +22,7 @@ def archive(workspace: Workspace, before_ms: int, clock: Clock | None = None) ->
     except WriterLockHeld as held:
         raise HubRunning(f"{workspace.root} is being served", pid=held.details.get("pid")) from held
     with lock:
+        refuse_live_agentlip(workspace)
         connection = open_writer(workspace.db)
         try:
             report = archive_before(connection, workspace, before_ms=before_ms, now_ms=now_ms)

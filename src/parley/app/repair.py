@@ -18,6 +18,7 @@ from parley.app.doctor import leftovers
 from parley.core.clock import Clock, iso
 from parley.core.errors import HubRunning, ParleyError, WriterLockHeld
 from parley.core.files import PRIVATE_MODE
+from parley.hub.agentlip import refuse_live_agentlip
 from parley.serve.lock import InstanceLock
 from parley.sqlite import (
     CheckpointResult,
@@ -48,6 +49,7 @@ def repair(workspace: Workspace, clock: Clock) -> list[str]:
             "A hub is running; only the modes of files were looked at", pid=held.details.get("pid"), repairs=done
         ) from held
     with lock:
+        refuse_live_agentlip(workspace)
         done += _remove_stale(workspace)
         done += _rebuild(workspace, clock)
     return done

@@ -13,10 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from parley.app.health import ask_health, read_server_file
-from parley.core.errors import ERRORS, ParleyError, StartupFailed, WriterLockHeld
+from parley.core.errors import ERRORS, ParleyError, StartupFailed
 from parley.core.settings import Settings
-from parley.serve.lock import probe
 from parley.wire.server_file import ServerFile
 from parley.workspace.config import load_settings
 from parley.workspace.layout import Workspace
@@ -85,7 +83,6 @@ def serve(
     from parley.hub.lifecycle import HubOptions, run_hub
     from parley.serve.logs import configure
 
-    _refuse_foreign_hub(workspace)
     settings = options.settings(workspace)
     destination = workspace.logs / LOG_NAME if log_to_file else sys.stderr.buffer
     with configure(settings.log.level, destination, settings.log.rotate_bytes, settings.log.keep) as log:
@@ -97,16 +94,17 @@ def start_detached(workspace: Workspace, options: UpOptions) -> dict[str, Any]:
     """Starts a hub in a session of its own; returns its announcement when it answers, or raises why it does not."""
     log = _open_log(workspace)
     read_end, write_end = os.pipe()
-    argv = [sys.executable, "-m", "parley", "up", "--json", "--workspace", str(workspace.root), *options.arguments()]
+    # -P: a module that lies in the current folder, which may be anybody's, is not imported.
+    argv = [sys.executable, "-P", "-m", "parley", "up", "--json", "--workspace", str(workspace.root)]
     try:
         child = subprocess.Popen(
-            [*argv, "--report-fd", str(write_end)],
+            [*argv, *options.arguments(), "--report-fd", str(write_end)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             pass_fds=(write_end,),
             start_new_session=True,
-            cwd=workspace.root,
+            cwd="/",  # so that no folder is kept from being unmounted or removed
         )
     finally:
         os.close(write_end)
@@ -122,19 +120,6 @@ def start_detached(workspace: Workspace, options: UpOptions) -> dict[str, Any]:
         raise _reported_error(report)
     child.returncode = 0  # it lives on by itself; the object must not complain that nobody waited for it
     return report
-
-
-def _refuse_foreign_hub(workspace: Workspace) -> None:
-    """An Agentlip hub knows nothing of our lock, so it is asked. Raises ``WriterLockHeld`` when it answers."""
-    hint = read_server_file(workspace)
-    if not workspace.adopted or hint.server is None or probe(workspace.lock) is not None:
-        return
-    answer = ask_health(hint.server)
-    if isinstance(answer, str):
-        return
-    raise WriterLockHeld(
-        f"An Agentlip hub (process {answer.pid}) serves {workspace.root}; stop it first", pid=answer.pid
-    )
 
 
 def _open_log(workspace: Workspace) -> int:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from parley.app.processes import ProcessHandle
 from parley.core.errors import StartupFailed
+from parley.hub.agentlip import refuse_live_agentlip
 from parley.serve.lock import Holder, InstanceLock, probe
 from parley.workspace.layout import Workspace
 
@@ -25,7 +26,10 @@ class Stopped(NamedTuple):
 
 
 def stop_hub(workspace: Workspace, timeout_seconds: float) -> Stopped:
-    """Ends the hub and returns when it has ended. Raises ``StartupFailed`` if it cannot be stopped."""
+    """Ends the hub and returns when it has ended. Raises ``StartupFailed`` if it cannot be stopped.
+
+    Raises ``AgentlipRunning`` if the workspace is served by a hub that is not ours to stop.
+    """
     holder = probe(workspace.lock)
     if holder is None:
         _remove_stale(workspace)
@@ -60,4 +64,5 @@ def _remove_stale(workspace: Workspace) -> None:
     lock = InstanceLock(workspace.lock)
     lock.acquire({})
     with lock:
+        refuse_live_agentlip(workspace)
         workspace.server_file.unlink(missing_ok=True)

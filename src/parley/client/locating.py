@@ -67,7 +67,8 @@ class AtUrl:
 
 def start_hub(folder: Path, *, idle_shutdown_ms: int | None, python: str = sys.executable) -> Steps[None]:
     """Starts a hub that outlives this process. One that somebody else started at the same moment is as good."""
-    argv = [python, "-m", "parley", "up", "--workspace", str(folder), "--detach", "--json"]
+    # -P: a module that lies in the current folder, which may be anybody's, is not imported.
+    argv = [python, "-P", "-m", "parley", "up", "--workspace", str(folder), "--detach", "--json"]
     if idle_shutdown_ms is not None:
         argv += ["--idle-shutdown-ms", str(idle_shutdown_ms)]
     ended = yield Spawn(tuple(argv))

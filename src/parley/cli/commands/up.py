@@ -4,6 +4,7 @@ import json as json_text
 import os
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -49,10 +50,8 @@ def up(
     try:
         workspace, made = load_app("make").find_or_make(call.folder, Path.cwd())
         announcer.workspace = workspace
-        if made:
-            call.out.note(f"Made the workspace {workspace.root}.")
-        elif call.folder is None:
-            call.out.note(f"Using the workspace {workspace.root}.")
+        if not call.json and (made or call.folder is None):
+            call.out.note(f"{'Made' if made else 'Using'} the workspace {workspace.root}.")
         if detach:
             announcer.ready(start.start_detached(workspace, options))
             return Exit.OK
@@ -76,7 +75,8 @@ class Announcer:
 
     def ready(self, report: dict[str, Any]) -> None:
         """The hub serves."""
-        self._report(report)
+        if self._reported(report):
+            return
         if self._call.json:
             self._call.out.data(report)
         else:
@@ -87,14 +87,17 @@ class Announcer:
         """It does not."""
         root = None if self.workspace is None else str(self.workspace.root)
         payload = {**error_payload(error), "workspace_root": root, "reason": error.details.get("reason", str(error))}
-        self._report(payload)
+        self._reported(payload)
         if self._call.json:
             sys.stderr.write(json_text.dumps(payload, ensure_ascii=False) + "\n")
         else:
             self._call.out.error(error)
 
-    def _report(self, payload: dict[str, Any]) -> None:
-        if self._report_fd is not None:
-            with os.fdopen(self._report_fd, "w", encoding="utf-8") as pipe:
-                pipe.write(json_text.dumps(payload) + "\n")
-            self._report_fd = None
+    def _reported(self, payload: dict[str, Any]) -> bool:
+        """Tells the process that detached this one, if there is one. Should it be gone, the hub serves all the same."""
+        descriptor, self._report_fd = self._report_fd, None
+        if descriptor is None:
+            return False
+        with suppress(BrokenPipeError), os.fdopen(descriptor, "w", encoding="utf-8") as pipe:
+            pipe.write(json_text.dumps(payload) + "\n")
+        return True
