@@ -1,3 +1,3 @@
-"""Parley: the durable, local-first place where coding agents and the people who run them talk, remember and divide work."""
+"""Parley: the durable, local-first place where coding agents and the people who run them talk and divide work."""
 
 __version__ = "0.1.0"
