@@ -13,7 +13,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 import typer
@@ -23,8 +23,8 @@ from parley.cli.root import root as command_line
 from parley.core import limits
 from parley.core.metrics import MIB
 from parley.core.registry import registry
-from parley.hub.http.endpoint import Endpoint
 from parley.hub.http.table import ENDPOINTS
+from parley.wire.events import PAYLOADS
 from parley.workspace.config import allowed_values
 
 ROOT = Path(__file__).parent.parent
@@ -123,16 +123,52 @@ def parameters() -> str:
 
 def bodies() -> str:
     rows: list[tuple[str, str, str, str]] = []
-    for each in ENDPOINTS:
-        for kind in _structs(each):
-            described = inspect.type_info(kind)
-            assert isinstance(described, inspect.StructType)
-            if described.tag is not None:
-                rows.append((_name_of(kind), f"`{described.tag_field}`", f'always `"{described.tag}"`', "required"))
-            for field in described.fields:
-                needed = "required" if field.required else "optional"
-                rows.append((_name_of(kind), f"`{field.name}`", _shape(field.type), needed))
+    for kind in (kind for each in ENDPOINTS for kind in _alternatives(each.body)):
+        described = _described(kind)
+        if described.tag is not None:
+            rows.append((_name_of(kind), code(described.tag_field), f'always `"{described.tag}"`', "required"))
+        for field in described.fields:
+            needed = "required" if field.required else "optional"
+            rows.append((_name_of(kind), code(field.name), _shape(field.type), needed))
     return table("body|member|value|", rows)
+
+
+def answers() -> str:
+    """The bodies of answers, each followed by the structs that are first met in it."""
+    kinds = [kind for each in ENDPOINTS for answer in each.answers.values() for kind in _alternatives(answer)]
+    waiting: list[inspect.Type] = [_described(kind) for kind in kinds if kind not in (bytes, dict)]
+    rows: dict[str, str] = {}
+    while waiting:
+        described = waiting.pop(0)
+        if isinstance(described, inspect.StructType) and (name := code(described.cls.__name__)) not in rows:
+            omits = described.cls.__struct_config__.omit_defaults
+            rows[name] = "; ".join(
+                f"{code(field.name)}: {_shape(field.type)}{', may be absent' if omits and not field.required else ''}"
+                for field in described.fields
+            )
+            waiting = [inner for field in described.fields for inner in _inner(field.type)] + waiting
+    return table("body|members", rows.items())
+
+
+def payloads() -> str:
+    return table("event|`event.payload`", ((code(name), code(kind.__name__)) for name, kind in PAYLOADS.items()))
+
+
+def _described(kind: Any) -> inspect.StructType:
+    described = inspect.type_info(kind)
+    assert isinstance(described, inspect.StructType)
+    return described
+
+
+def _inner(kind: inspect.Type) -> list[inspect.Type]:
+    """The types inside a list or a union."""
+    match kind:
+        case inspect.UnionType():
+            return [inner for each in kind.types for inner in _inner(each)]
+        case inspect.ListType():
+            return _inner(kind.item_type)
+        case _:
+            return [kind]
 
 
 def errors() -> str:
@@ -230,19 +266,20 @@ def _helps(command: Any, name: str, parent: Any) -> Iterator[tuple[str, str]]:
             yield from _helps(command.get_command(context, child), child, context)
 
 
-def _structs(endpoint: Endpoint) -> tuple[type[msgspec.Struct], ...]:
-    return get_args(endpoint.body) or ((endpoint.body,) if endpoint.body is not None else ())
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    """The types of a union or a tuple, or the one type; none of them for None."""
+    if isinstance(kind, tuple):
+        return cast("tuple[Any, ...]", kind)
+    return get_args(kind) or (() if kind is None else (kind,))
 
 
 def _name_of(kind: Any) -> str:
-    return code(*(each.__name__ for each in (get_args(kind) or (kind,)))) if kind is not None else ""
+    return code(*(each.__name__ for each in _alternatives(kind)))
 
 
 def _answer(kind: Any) -> str:
     shown = {bytes: "text", dict: "a JSON object"}
-    return " or ".join(
-        shown.get(each) or f"`{each.__name__}`" for each in (kind if isinstance(kind, tuple) else (kind,))
-    )
+    return " or ".join(shown.get(each) or code(each.__name__) for each in _alternatives(kind))
 
 
 def _shape(kind: inspect.Type) -> str:
@@ -251,7 +288,7 @@ def _shape(kind: inspect.Type) -> str:
             described = (kind.extra_json_schema or {}).get("description")
             return f"{_shape(kind.type)}: {described}" if described else _shape(kind.type)
         case inspect.UnionType():
-            return " or ".join(_shape(each) for each in kind.types)
+            return " or ".join(_shape(each) for each in kind.types if not _is_unset(each))
         case inspect.StrType():
             return "text" + (f", {bounds} characters" if (bounds := _bounds(kind.min_length, kind.max_length)) else "")
         case inspect.IntType():
@@ -260,12 +297,24 @@ def _shape(kind: inspect.Type) -> str:
             return "one of " + code(*kind.values)
         case inspect.DictType():
             return "JSON object"
+        case inspect.ListType():
+            return f"list of {_shape(kind.item_type)}"
+        case inspect.StructType():
+            return code(kind.cls.__name__)
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.FloatType():
+            return "number"
         case inspect.NoneType():
             return "null"
         case inspect.AnyType():
             return "any JSON"
         case _:
             raise TypeError(f"no words for {kind}")
+
+
+def _is_unset(kind: inspect.Type) -> bool:
+    return isinstance(kind, inspect.CustomType) and kind.cls is msgspec.UnsetType
 
 
 def _bounds(low: int | None, high: int | None) -> str:
@@ -298,6 +347,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "endpoints": endpoints,
     "parameters": parameters,
     "bodies": bodies,
+    "answers": answers,
+    "payloads": payloads,
     "errors": errors,
     "local-errors": local_errors,
     "close-codes": close_codes,

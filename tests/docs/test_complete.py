@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+import parley.client
 from parley.app.doctor import examine
 from parley.app.make import make_workspace
+from parley.client import AsyncClient, Client
 from parley.core.registry import registry
 from parley.hub.http.table import ENDPOINTS
 from scripts.docs import ROOT, command_helps
@@ -81,3 +83,16 @@ def test_the_sizes_of_the_campaigns_are_those_that_run(monkeypatch: pytest.Monke
         ("soak-seconds", f"{options.soak_seconds:g} seconds"),
     ):
         assert f"{told} (`--{flag}" in text
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_every_method_of_the_clients_is_in_the_guide(client: type) -> None:
+    methods = {name for name in dir(client) if not name.startswith("_")} - {"perform"}
+    assert len(methods) > 20
+    text = document("docs/sdk.md")
+    assert [name for name in sorted(methods) if f"{name}(" not in text] == []
+
+
+def test_every_name_of_the_sdk_is_in_the_guide() -> None:
+    text = document("docs/sdk.md")
+    assert [name for name in parley.client.__all__ if not re.search(rf"\b{name}\b", text)] == []
