@@ -5,11 +5,15 @@ takes tens of milliseconds instead of the better part of a second, so a campaign
 """
 
 import multiprocessing
+import sys
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any
 
 from bench.load.process import STOP_SECONDS, NotReady, Process
 from parley.app.start import UpOptions, serve
+from parley.core.errors import ParleyError
 from parley.workspace import discovery
 
 START_SECONDS = 60.0
@@ -17,47 +21,68 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["parley.app.start", "parley.hub.lifecycle", "parley.serve.logs"])
 
 
-class ForkedHub(Process):
-    """A hub that serves the folder; made only when it answers."""
+class ForkedStart(Process):
+    """A start on its way; it waits for ``go`` if there is one. Where it leads to is its ``outcome``."""
 
-    def __init__(self, folder: Path) -> None:
-        ours, theirs = _context.Pipe(duplex=False)
-        self._process = _context.Process(target=_serve, args=(folder, theirs))
+    def __init__(self, folder: Path, go: Event | None = None) -> None:
+        self._report, theirs = _context.Pipe(duplex=False)
+        self._process = _context.Process(target=_serve, args=(folder, theirs, go))
         self._process.start()
         theirs.close()
-        with ours:
-            try:
-                if not ours.poll(START_SECONDS):
-                    raise NotReady("the hub did not start in time")
-                ours.recv()
-            except EOFError:
-                raise NotReady(f"the hub ended with code {self.stop()}") from None
         assert self._process.pid is not None
         self.pid = self._process.pid
 
-    def kill(self) -> None:
+    @property
+    def exit_code(self) -> int | None:
+        """None while the process runs."""
+        return self._process.exitcode
+
+    def outcome(self) -> dict[str, Any]:
+        """What the hub announced, or why it could not start; empty if it ended without a word."""
+        if not self._report.poll(START_SECONDS):
+            raise NotReady("the hub did not start in time")
+        try:
+            said: dict[str, Any] = self._report.recv()
+        except EOFError:
+            said = {}
+        if said.get("status") != "running":
+            self._process.join()
+        return said
+
+    def kill(self, after_seconds: float = 0.0) -> None:
+        self._process.join(after_seconds)
         self._process.kill()
         self._process.join()
+        self._report.close()
 
     def stop(self) -> int:
         self._process.terminate()
-        self._process.join(STOP_SECONDS)
-        self.kill()
+        self.kill(after_seconds=STOP_SECONDS)
         return self._process.exitcode or 0
 
 
-def start_and_kill(folder: Path, after_seconds: float) -> None:
-    """A start that is killed after so long, wherever it has got to."""
-    ours, theirs = _context.Pipe(duplex=False)
-    process = _context.Process(target=_serve, args=(folder, theirs))
-    process.start()
-    process.join(after_seconds)
-    process.kill()
-    process.join()
-    for end in (ours, theirs):
-        end.close()
+class ForkedHub(ForkedStart):
+    """A hub that serves the folder; made only when it answers."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        said = self.outcome()
+        if said.get("status") != "running":
+            self.kill()
+            raise NotReady(f"the hub ended with code {self.exit_code}: {said}")
 
 
-def _serve(folder: Path, ready: Connection) -> None:
-    with ready:
-        serve(discovery.create(folder), UpOptions(rate_limit=False), on_ready=ready.send, log_to_file=True)
+def starting_gun() -> Event:
+    """An event that lets many starts go at once."""
+    return _context.Event()
+
+
+def _serve(folder: Path, report: Connection, go: Event | None) -> None:
+    if go is not None:
+        go.wait()
+    with report:
+        try:
+            serve(discovery.create(folder), UpOptions(rate_limit=False), on_ready=report.send, log_to_file=True)
+        except ParleyError as error:
+            report.send({"status": "error", "error": str(error), "details": error.details})
+            sys.exit(error.exit_code)

@@ -22,7 +22,7 @@ from bench.load.hub import Hub
 from parley.sqlite import open_reader
 from parley.workspace import queries
 from tests.campaign.agents import Ledger, retry, talking
-from tests.campaign.forked import ForkedHub, start_and_kill
+from tests.campaign.forked import ForkedHub, ForkedStart
 from tests.campaign.judge import judge
 from tests.campaign.report import Report
 
@@ -74,7 +74,7 @@ async def kill_cycles(folder: Path, *, cycles: int, seed: int) -> Report:
         place, ledger, watcher = folder / f"workspace-{first}", Ledger(), Watcher()
         for number in range(first, min(first + CYCLES_PER_WORKSPACE, cycles)):
             if rng.random() < KILLED_START_SHARE:
-                start_and_kill(place, rng.uniform(*START_SECONDS))
+                ForkedStart(place).kill(after_seconds=rng.uniform(*START_SECONDS))
             hub = _start(place, starts, by_fork=number % COMMAND_EVERY != 0)
             problems = await _cycle(hub, ledger, watcher, rng, f"a{number}")
             report.runs += 1

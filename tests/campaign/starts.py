@@ -1,4 +1,8 @@
-"""Many ``parley up`` in one workspace at the same moment: one hub, and the others say who was first."""
+"""Many starts in one workspace at the same moment: one hub, and the others say who was first.
+
+Rounds of ``parley up``, as users start it, take turns with rounds of processes that have everything imported already
+and wait for one signal, so that they really meet at the lock.
+"""
 
 import asyncio
 import shutil
@@ -8,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parley.core.exits import Exit
+from tests.campaign.forked import ForkedStart, starting_gun
 from tests.campaign.report import Report
 
 AT_ONCE = 6
@@ -28,10 +33,11 @@ async def simultaneous_starts(folder: Path, *, rounds: int, seed: int) -> Report
     report = Report("starts", seed)
     for number in range(rounds):
         place = folder / f"round-{number}"
-        report.violations += [f"round {number}: {problem}" for problem in _problems(await _round([place] * AT_ONCE))]
+        start = _by_command if number % 2 == 0 else _by_fork
+        report.violations += [f"round {number}: {problem}" for problem in _problems(await start([place] * AT_ONCE))]
         report.runs += 1
         shutil.rmtree(place)
-    report.control = _problems(await _round([folder / "apart", folder / "from-it"]))
+    report.control = _problems(await _by_fork([folder / "apart", folder / "from-it"]))
     return report
 
 
@@ -47,7 +53,24 @@ def _problems(starts: list[Start]) -> list[str]:
     ]
 
 
-async def _round(places: list[Path]) -> list[Start]:
+async def _by_fork(places: list[Path]) -> list[Start]:
+    """As ``_by_command``, with processes that are ready to go."""
+    go = starting_gun()
+    racers = [ForkedStart(place, go) for place in places]
+    go.set()
+    try:
+        return [_finish(racer) for racer in racers]
+    finally:
+        for racer in racers:
+            racer.stop()
+
+
+def _finish(racer: ForkedStart) -> Start:
+    said = racer.outcome()
+    return Start(racer.pid, said.get("status") == "running", racer.exit_code, str(said))
+
+
+async def _by_command(places: list[Path]) -> list[Start]:
     """Starts one hub per place at once, waits until each serves or has ended, and stops those that serve."""
     for place in set(places):
         place.mkdir()
