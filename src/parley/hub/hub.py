@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from structlog.typing import FilteringBoundLogger
 
 from parley.core.clock import Clock
-from parley.core.errors import DatabaseCorrupt, ParleyError, ServiceUnavailable
+from parley.core.errors import DatabaseCorrupt, ParleyError, ServiceUnavailable, StartupFailed
 from parley.core.settings import Settings
 from parley.hub.feed import Feed
 from parley.hub.http.openapi import openapi_document
@@ -163,7 +163,10 @@ class Hub:
 
     def rotate_token(self) -> None:
         """Writes a new token. The old one stays valid for the grace period; then feeds that it opened are closed."""
-        self.tokens.rotate()
+        try:
+            self.tokens.rotate()
+        except OSError as error:
+            raise ServiceUnavailable(f"The token could not be written: {error.strerror}", reason="io_error") from error
         self._take_over_token()
 
     def reload_token(self) -> None:
@@ -187,7 +190,10 @@ class Hub:
     def _take_over_token(self) -> None:
         register_secret(self.tokens.current)
         self.log.info("token_rotated", grace_seconds=self.settings.hub.token_grace_seconds)
-        self._token_changed()
+        try:
+            self._token_changed()
+        except StartupFailed as error:  # clients still find the token in its own file
+            self.log.error("server_file_not_written", problem=str(error))
         loop = asyncio.get_running_loop()
         loop.call_later(self.settings.hub.token_grace_seconds + 0.05, self._close_outdated_feeds)
 
@@ -210,8 +216,11 @@ class Hub:
         self.damaged = True
         self.store.writer.refuse_with = error
         self.log.error("database_corrupt", problem=str(error))
-        self.workspace.suspect.write_text(f"{error}\n")
         self._stop("corrupt")
+        try:
+            self.workspace.suspect.write_text(f"{error}\n")
+        except OSError as refused:  # the next start looks at the file itself
+            self.log.error("suspect_not_written", problem=refused.strerror)
 
     def _writer_died(self, error: BaseException) -> None:
         self.log.error("writer_died", exc_info=error)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 
 from parley.core.clock import Clock
-from parley.core.errors import DatabaseCorrupt, ParleyError
+from parley.core.errors import DatabaseCorrupt
 from parley.core.ids import IdSource
 from parley.hub.transaction import Tx
 from parley.sqlite import AsyncWriter, close_quietly, open_reader, translate
@@ -84,11 +84,19 @@ class Store:
 
     def read(self, query: Callable[[apsw.Connection], T]) -> T:
         """A short read, on the loop."""
-        return self._guarded(query, self._reading)
+        try:
+            return _translated(query, self._reading)
+        except DatabaseCorrupt as damage:
+            self._on_corrupt(damage)
+            raise
 
     async def read_slow(self, query: Callable[[apsw.Connection], T]) -> T:
         """A read that may take long, on a thread of its own."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read_on_thread, query)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._read_on_thread, query)
+        except DatabaseCorrupt as damage:
+            self._on_corrupt(damage)
+            raise
 
     async def close(self, timeout: float | None) -> bool:
         """Commits what was accepted and closes everything. False if the writer did not finish in time."""
@@ -104,19 +112,17 @@ class Store:
     def _read_on_thread(self, query: Callable[[apsw.Connection], T]) -> T:
         connection = self._slow.get()
         try:
-            return self._guarded(query, connection)
+            return _translated(query, connection)
         finally:
             self._slow.put(connection)
-
-    def _guarded(self, query: Callable[[apsw.Connection], T], connection: apsw.Connection) -> T:
-        try:
-            return query(connection)
-        except apsw.Error as error:
-            typed: ParleyError = translate(error)
-            if isinstance(typed, DatabaseCorrupt):
-                self._on_corrupt(typed)
-            raise typed from error
 
     def _committed(self, outcomes: list[Any]) -> None:
         events = [event for outcome in outcomes if outcome.error is None for event in outcome.value.events]
         self._on_events(events, len(outcomes), self.writer.last_commit_seconds)
+
+
+def _translated(query: Callable[[apsw.Connection], T], connection: apsw.Connection) -> T:
+    try:
+        return query(connection)
+    except apsw.Error as error:
+        raise translate(error) from error

@@ -101,8 +101,8 @@ class Shell:
         limit: list[Decision] = []
         name, answer = "unknown", _NO_ANSWER
         error: ParleyError | None = None
+        methods, path = self._find(scope["path"])
         try:
-            methods, path = self._find(scope["path"])
             answer, name = await self._answer(scope, receive, headers, methods, path, limit)
         except ParleyError as refusal:
             error = refusal
@@ -113,6 +113,7 @@ class Shell:
             error = InternalError(request_id=asked_id)
         if error is not None:
             answer = Answer(error.status, error_body(error))
+            name = next(iter(methods.values())).endpoint.path if methods else name
         body = answer.body if type(answer.body) is bytes else encode_json(answer.body)
         sent = [(b"content-type", answer.content_type), (b"x-request-id", asked_id.encode()), *self._headers]
         if limit:
