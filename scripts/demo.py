@@ -162,7 +162,8 @@ def run_agent(name: str, root: Path, topic: str) -> int:
             message = payload.message
             if name == "planner" and message.sender == "ada" and "fails" in message.content_raw:
                 for number, step in enumerate(STEPS, 1):
-                    client.send_message(topic, f"step {number}: {step}", client_message_id=f"plan-{message.id}-{number}")
+                    key = f"plan-{message.id}-{number}"
+                    client.send_message(topic, f"step {number}: {step}", client_message_id=key)
                     time.sleep(0.3)  # the pace of the story, so that a person can follow it
             elif name == "builder" and message.sender == "planner":
                 text = f"done: {message.content_raw.split(':')[0]}"

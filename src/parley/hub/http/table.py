@@ -163,7 +163,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         {200: EventPage},
         (CursorExpired,),
         (
-            Param("after", "integer", "the last event the reader has", 0, 0, reads.EVENT_ID_MAX),
+            Param(
+                "after",
+                "integer",
+                "the last event the reader has; the oldest cursor kept if omitted",
+                None,
+                0,
+                reads.EVENT_ID_MAX,
+            ),
             Param("tail", "integer", "the newest events instead; excludes `after`"),
             Param("limit", "integer", "events in the answer", EVENTS_LIMIT_DEFAULT, 1, PAGE_LIMIT_MAX),
             Param("channel_id", "string", "only events of these channels or topics", repeatable=True),
