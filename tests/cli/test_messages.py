@@ -249,6 +249,19 @@ def test_at_a_terminal_there_is_a_table_with_colour_unless_it_is_switched_off(
     assert "\x1b[36m" not in place.call(*tail).stdout
 
 
+def test_what_a_person_is_told_after_each_change(place: Place) -> None:
+    target = place.call("topic", "create", "Elsewhere", "--channel", place.channel).stdout.strip()
+    assert f"{target}\tElsewhere\t" in place.call("topic", "list", "--channel", place.channel).stdout
+    message = place.send("one")
+    assert place.call("msg", "edit", message, "--content", "two").stdout == f"{message}\tversion 2\n"
+    assert place.call("msg", "retopic", message, "--to-topic-id", target).stdout == "1 moved\n"
+    assert message in place.call("msg", "page", "--topic-id", target).stdout
+    assert place.call("msg", "delete", message, "--actor", "ann").stdout == f"{message}\tdeleted\n"
+    assert place.call("msg", "delete", message, "--actor", "ann").stdout == f"{message}\twas deleted before\n"
+    attachment = place.call("attachment", "add", "--topic-id", target, "--kind", "k", "--value-json", "{}").stdout
+    assert place.call("attachment", "list", "--topic-id", target).stdout == f"{attachment.strip()}\tk\t\t{{}}\n"
+
+
 def test_an_empty_list_is_said_on_standard_error_and_stdout_stays_empty(place: Place) -> None:
     result = place.call("msg", "tail", "--topic-id", place.topic)
     assert (result.code, result.stdout, result.stderr) == (0, "", "No messages.\n")
