@@ -17,7 +17,8 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
         ├── HubNotRunning            ├── ConnectionFailed      ├── WriterLockHeld
         ├── WorkspaceNotFound        ├── WorkspaceUnsafe       ├── SchemaTooNew
         ├── MigrationFailed          ├── ConfigInvalid         ├── BindRefused
-        └── StartupFailed            └── HubRunning
+        ├── StartupFailed            ├── HubRunning
+        └── AgentlipRunning          (a WriterLockHeld with another hint)
 
 A class with a ``code`` of its own is registered in ``ERRORS``; docs, OpenAPI and tests are made from that table.
 """
@@ -275,6 +276,12 @@ class WriterLockHeld(LocalError):
     code = "WRITER_LOCK_HELD"
     exit_code = Exit.ALREADY_RUNNING
     hint = "Use the running hub, or stop it with `parley down`."
+
+
+class AgentlipRunning(WriterLockHeld):
+    """A hub of Agentlip serves this workspace. It is the same refusal, but another way out."""
+
+    hint = "Stop that process, then run the command again; `parley down` stops Parley's hubs only."
 
 
 class HubRunning(LocalError):

@@ -7,12 +7,14 @@ that the place is taken.
 
 import http.client
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from parley.core.errors import WriterLockHeld
+from parley.core.errors import AgentlipRunning
 from parley.core.files import write_atomic
 from parley.wire.server_file import ServerFile
 from parley.workspace.layout import Workspace
@@ -22,28 +24,35 @@ _LOCK_MODE: Final = 0o600
 
 
 def refuse_live_agentlip(workspace: Workspace) -> None:
-    """Raises ``WriterLockHeld`` if the hub in ``server.json`` answers. We hold our lock, so it is not one of ours."""
+    """Raises ``AgentlipRunning`` if the hub in ``server.json`` answers. We hold our lock, so it is not one of ours."""
+    if not workspace.adopted:
+        return
     try:
         server = msgspec.json.decode(workspace.server_file.read_bytes(), type=ServerFile)
     except (OSError, msgspec.DecodeError):
         return
     health = _health(server)
     if health.get("db_id") == server.db_id:
-        raise WriterLockHeld(
+        raise AgentlipRunning(
             f"An Agentlip hub (process {health.get('pid')}, port {server.port}) serves this workspace; stop it first",
             pid=health.get("pid"),
             instance_id=health.get("instance_id"),
         )
 
 
-def hold_agentlip_lock(workspace: Workspace, started_at: str) -> None:
-    """Writes the lock file that Agentlip looks for."""
-    write_atomic(_lock(workspace), f"{os.getpid()}\n{started_at}\n".encode(), _LOCK_MODE)
-
-
-def release_agentlip_lock(workspace: Workspace) -> None:
-    """Removes it again."""
-    _lock(workspace).unlink(missing_ok=True)
+@contextmanager
+def agentlip_kept_out(workspace: Workspace, started_at: str) -> Generator[None]:
+    """Refuses a workspace that Agentlip serves, and holds the lock file that Agentlip looks for, however this ends."""
+    refuse_live_agentlip(workspace)
+    if not workspace.adopted:
+        yield
+        return
+    lock = _lock(workspace)
+    write_atomic(lock, f"{os.getpid()}\n{started_at}\n".encode(), _LOCK_MODE)
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 def _lock(workspace: Workspace) -> Path:

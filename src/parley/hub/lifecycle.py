@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 import apsw
@@ -26,7 +26,7 @@ from parley.core.exits import Exit
 from parley.core.files import write_atomic
 from parley.core.ids import new_uuid
 from parley.core.settings import Settings
-from parley.hub.agentlip import hold_agentlip_lock, refuse_live_agentlip, release_agentlip_lock
+from parley.hub.agentlip import agentlip_kept_out
 from parley.hub.http.protocol import HubHttpProtocol
 from parley.hub.hub import Hub
 from parley.hub.ws import feed_protocol
@@ -60,11 +60,10 @@ def run_hub(
     clock = clock or SystemClock()
     instance_id = new_uuid()
     address = check_bind(settings.hub.host, unsafe_network=options.unsafe_network)
-    with InstanceLock(workspace.lock) as lock:
-        lock.acquire({"pid": os.getpid(), "instance_id": instance_id, "started_at": iso(clock.now_ms())})
-        if workspace.adopted:
-            refuse_live_agentlip(workspace)
-            hold_agentlip_lock(workspace, iso(clock.now_ms()))
+    started_at = iso(clock.now_ms())
+    with InstanceLock(workspace.lock) as lock, ExitStack() as held:
+        lock.acquire({"pid": os.getpid(), "instance_id": instance_id, "started_at": started_at})
+        held.enter_context(agentlip_kept_out(workspace, started_at))
         prepared = prepare_database(workspace, settings, clock)
         for warning in prepared.warnings:
             log.warning("prepare", problem=warning)
@@ -171,8 +170,6 @@ class _Serving:
         if not hub.damaged and drained:
             self._empty_log()
         self._remove_server_file()
-        if self._workspace.adopted:
-            release_agentlip_lock(self._workspace)
         self._log.info("stopped", reason=self._reason, drained=drained)
 
     def _ask_to_stop(self, reason: str) -> None:
