@@ -54,6 +54,14 @@ async def test_a_hub_is_started_where_one_was_killed_and_a_running_one_is_used(f
         assert (await client.health()).instance_id != health.instance_id
 
 
+def test_a_start_runs_no_code_of_the_current_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("parley.py", "msgspec.py", "typer.py"):
+        (folder / name).write_text("raise SystemExit('code of the current folder was run')\n")
+    monkeypatch.chdir(folder)
+    with connect(folder, start=True) as client:
+        assert client.health().status == "ok"
+
+
 def test_a_start_that_cannot_work_tells_the_reason(folder: Path) -> None:
     (folder / "parley.toml").write_text("[hub]\nprot = 1\n")
     with pytest.raises(errors.StartupFailed, match="prot"):
