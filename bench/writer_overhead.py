@@ -17,7 +17,8 @@ from pathlib import Path
 import apsw
 import uvloop
 
-from parley.sqlite import AsyncWriter, Write, open_writer, run_batch
+from parley.sqlite import Write, open_writer, run_batch
+from parley.sqlite.async_writer import AsyncWriter
 
 BATCH_SIZES = (1, 8, 64)
 BODY = "y" * 512

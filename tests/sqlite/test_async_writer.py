@@ -8,7 +8,8 @@ import apsw
 import pytest
 
 from parley.core.errors import DatabaseCorrupt, InternalError, NotFound, ServiceUnavailable, ShuttingDown
-from parley.sqlite import AsyncWriter, Batch
+from parley.sqlite import Batch
+from parley.sqlite.async_writer import AsyncWriter
 from tests.sqlite.rows import insert, insert_then_refuse, numbers
 from tests.sqlite.test_writer import DEADLINE_SECONDS, Held, leave
 

@@ -17,7 +17,8 @@ from parley.core.clock import Clock
 from parley.core.errors import DatabaseCorrupt
 from parley.core.ids import IdSource
 from parley.hub.transaction import Tx
-from parley.sqlite import AsyncWriter, close_quietly, open_reader, translate
+from parley.sqlite import close_quietly, open_reader, translate
+from parley.sqlite.async_writer import AsyncWriter
 from parley.workspace import queries
 from parley.workspace.fts import index_new
 from parley.workspace.log import StoredEvent

@@ -1,6 +1,8 @@
-"""The engine room: how every part of Parley opens, migrates, writes, checkpoints, backs up and checks a SQLite file."""
+"""The engine room: how every part of Parley opens, migrates, writes, checkpoints, backs up and checks a SQLite file.
 
-from parley.sqlite.async_writer import AsyncWriter
+``AsyncWriter`` is in ``parley.sqlite.async_writer``: it loads asyncio, which a command that only reads does not need.
+"""
+
 from parley.sqlite.backup import backup_name, online_backup
 from parley.sqlite.batch import Outcome, Write, run_batch
 from parley.sqlite.checkpoint import Checkpointer, CheckpointResult, checkpoint_once, wal_bytes
@@ -11,7 +13,6 @@ from parley.sqlite.migrate import Migration, MigrationReport, load_migrations, m
 from parley.sqlite.writer import Batch, Writer
 
 __all__ = [
-    "AsyncWriter",
     "Batch",
     "CheckpointResult",
     "Checkpointer",
