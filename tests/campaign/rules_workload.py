@@ -130,7 +130,7 @@ class RulesWorkload:
         """The disk works again: moves finish, retries have one effect, and new writes succeed."""
         self.ids = IdSource(queries.largest_ids(connection))
         problems: list[str] = []
-        move_ids = run_batch(connection, [lambda db: unfinished_moves(Tx(db, self.clock.now_ms(), self.ids))])[0].value
+        move_ids = run_batch(connection, [unfinished_moves])[0].value
         for move_id in move_ids or []:
             while isinstance(
                 self._alone(connection, lambda tx, number=move_id: continue_move(tx, number, MOVE_BATCH)), Moving

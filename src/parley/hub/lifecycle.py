@@ -21,7 +21,7 @@ import uvloop
 from structlog.typing import FilteringBoundLogger
 
 from parley.core.clock import Clock, SystemClock, iso
-from parley.core.errors import DatabaseCorrupt, StartupFailed
+from parley.core.errors import DatabaseCorrupt, ParleyError, StartupFailed
 from parley.core.exits import Exit
 from parley.core.files import write_atomic
 from parley.core.ids import new_uuid
@@ -145,14 +145,17 @@ class _Serving:
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self._ask_to_stop, signal.Signals(number).name)
             self._options.on_ready(self._write_server_file())
-            resumed = await hub.moves.resume()
+            resumed = hub.moves.resume()
             self._log.info("started", port=self._bound.port, instance_id=self._instance_id, moves_resumed=resumed)
             stop = asyncio.create_task(self._stopping.wait())
             await asyncio.wait({stop, serving, watching}, return_when=asyncio.FIRST_COMPLETED)
             stop.cancel()
+            self._tell_of_failure(serving, watching)
         finally:
             await self._end(hub, server, serving, watching)
-        return Exit.CORRUPT if hub.damaged else Exit.OK if self._stopping.is_set() else Exit.ERROR
+        if hub.damaged:
+            return Exit.CORRUPT
+        return Exit.OK if self._stopping.is_set() and hub.store.writer.writer.death is None else Exit.ERROR
 
     async def _end(
         self, hub: Hub, server: uvicorn.Server, serving: "asyncio.Task[None]", watching: "asyncio.Task[None]"
@@ -171,6 +174,14 @@ class _Serving:
             self._empty_log()
         self._remove_server_file()
         self._log.info("stopped", reason=self._reason, drained=drained)
+
+    def _tell_of_failure(self, *tasks: "asyncio.Task[None]") -> None:
+        """A part that ended by itself ends the hub; the log says why."""
+        for task in tasks:
+            error = task.exception() if task.done() else None
+            if error is not None:
+                self._reason = self._reason or "failed"
+                self._log.error("hub_failed", exc_info=error)
 
     def _ask_to_stop(self, reason: str) -> None:
         self._reason = self._reason or reason
@@ -194,11 +205,17 @@ class _Serving:
         return server
 
     def _remove_server_file(self) -> None:
-        with suppress(FileNotFoundError):
-            self._workspace.server_file.unlink()
+        try:
+            self._workspace.server_file.unlink(missing_ok=True)
+        except OSError as error:  # it must not hide why the hub ends
+            self._log.warning("server_file_not_removed", problem=error.strerror)
 
     def _empty_log(self) -> None:
-        connection = open_writer(self._workspace.db, synchronous=self._settings.hub.synchronous)
+        try:
+            connection = open_writer(self._workspace.db, synchronous=self._settings.hub.synchronous)
+        except ParleyError as error:
+            self._log.warning("checkpoint_failed", problem=str(error))
+            return
         result = checkpoint_once(connection, "truncate")
         close_quietly(connection)
         if result.error is not None:

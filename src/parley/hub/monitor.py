@@ -67,7 +67,7 @@ class Monitor:
         hub.stop_if_idle()
 
     async def each_minute(self) -> None:
-        """Writes the metrics line with its alerts, and forgets old idempotency keys."""
+        """Writes the metrics line with its alerts, forgets old idempotency keys and goes on with interrupted moves."""
         hub = self._hub
         self.measure()
         snapshot = hub.metrics.snapshot()
@@ -78,6 +78,7 @@ class Monitor:
             report = hub.log.error if alert.level == "critical" else hub.log.warning
             report("alert", metric=alert.metric, alert=alert.level, value=alert.value, threshold=alert.threshold)
         await self._forget_old_keys()
+        hub.moves.resume()
 
     def measure(self) -> None:
         """Sets every gauge to what it is now."""

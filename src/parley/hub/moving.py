@@ -1,7 +1,8 @@
 """Large moves, chunk by chunk.
 
 Each chunk is a write of its own, so other writes pass in between. A caller waits for the whole move; if it goes away,
-the move goes on; if the hub stops, it goes on at the next start. A retry with the same key gets the whole list.
+the move goes on; if the hub stops, it goes on at the next start, and if a write is refused, within a minute. A retry
+with the same key gets the whole list.
 """
 
 import asyncio
@@ -35,9 +36,9 @@ class Moves:
         result = await asyncio.shield(self._task(outcome.move_id))
         return msgspec.structs.replace(result, duplicate=outcome.duplicate)
 
-    async def resume(self) -> int:
-        """Goes on with the moves that a crash or a stop interrupted; how many there are."""
-        interrupted = await self._hub.store.write(unfinished_moves)
+    def resume(self) -> int:
+        """Goes on with the moves that a crash, a stop or a refused write interrupted; how many there are."""
+        interrupted = [each for each in self._hub.store.read(unfinished_moves) if each not in self._under_way]
         for move_id in interrupted:
             self._task(move_id)
         return len(interrupted)

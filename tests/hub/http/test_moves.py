@@ -237,12 +237,12 @@ class TestLargeMoves:
         assert 0 < moved < 40
         assert finished is None
         second = await make_hub(CHUNKED, folder=folder)
-        assert await second.hub.moves.resume() == 1
+        assert second.hub.moves.resume() == 1
         again = await second.api.call("PATCH", path, body, headers={"Idempotency-Key": "k"})
         assert (again["affected_count"], again["duplicate"]) == (40, True)
         moves = [event for event in await second.api.events() if event["name"] == "message.moved_topic"]
         assert [event["event_id"] for event in moves] == again["event_ids"]
-        assert await second.hub.moves.resume() == 0
+        assert second.hub.moves.resume() == 0
         assert second.fold_problems() == []
 
     async def test_a_caller_that_goes_away_does_not_stop_its_move(self, make_hub: MakeHub) -> None:

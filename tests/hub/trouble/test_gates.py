@@ -225,6 +225,24 @@ async def test_once_a_minute_old_idempotency_keys_are_forgotten_and_a_closed_gat
     assert rows(hub.workspace, "SELECT count(*) FROM idempotency_keys") == [(0,)]
 
 
+async def test_a_large_move_that_trouble_interrupted_goes_on_when_the_trouble_is_over(make_server: MakeHub) -> None:
+    hub = await make_server({"limits": {"move_batch_max": 10}})
+    channel = await hub.api.channel()
+    source, target = await hub.api.topic(channel, "from"), await hub.api.topic(channel, "to")
+    await post_many(hub, source, 100)
+    first = rows(hub.workspace, "SELECT id FROM messages ORDER BY seq LIMIT 1")[0][0]
+    moving = asyncio.create_task(hub.api.patch(first, "move_topic", status=503, to_topic_id=target, mode="all"))
+    await until(lambda: hub.hub.feed.latest > 103)
+    hub.hub.store.writer.refuse_with = ServiceUnavailable("full", reason="disk_low")
+    assert (await moving)["details"]["reason"] == "disk_low"
+    in_source = "SELECT count(*) FROM messages WHERE topic_id = ?"
+    assert rows(hub.workspace, in_source, source) != [(0,)]
+    hub.hub.monitor.look()
+    await hub.hub.monitor.each_minute()
+    await until(lambda: rows(hub.workspace, in_source, source) == [(0,)])
+    assert rows(hub.workspace, "SELECT count(*) FROM events WHERE name = 'message.moved_topic'") == [(100,)]
+
+
 async def test_the_monitor_looks_every_second_and_tells_the_minute(
     make_server: MakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ old topic, so a message that somebody else moved in the meantime stays where the
 
 from typing import Any, NamedTuple
 
+import apsw
 import msgspec
 
 from parley.core.errors import CrossChannelMove, InvalidInput
@@ -96,9 +97,10 @@ def continue_move(tx: Tx, move_id: int, batch_max: int) -> MoveResult | Moving:
     return Moving(move_id) if next_seq is not None else _result(ranges_text)
 
 
-def unfinished_moves(tx: Tx) -> list[int]:
-    """Moves that a crash interrupted."""
-    return [move_id for (move_id,) in tx.db.execute("SELECT id FROM moves WHERE finished_at IS NULL ORDER BY id")]
+def unfinished_moves(db: apsw.Connection) -> list[int]:
+    """Moves that a crash or a refused write interrupted, and those that are under way."""
+    rows: Any = db.execute("SELECT id FROM moves WHERE finished_at IS NULL ORDER BY id")
+    return [move_id for (move_id,) in rows]
 
 
 def _first_result(tx: Tx, move_id: int | None) -> MoveResult | Moving:
