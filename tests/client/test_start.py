@@ -20,8 +20,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder whose hub, if one was started in it, is stopped at the end."""
     yield tmp_path
-    down = [sys.executable, "-m", "parley", "down", "--workspace", str(tmp_path), "--json"]
-    subprocess.run(down, timeout=DEADLINE_SECONDS, capture_output=True, check=False)
+    # -P: the folder may hold files that must not run, and may still be the current one.
+    down = [sys.executable, "-P", "-m", "parley", "down", "--workspace", str(tmp_path), "--json"]
+    subprocess.run(down, timeout=DEADLINE_SECONDS, capture_output=True, check=True)
 
 
 def test_four_clients_that_ask_at_once_share_one_hub_in_a_new_workspace(folder: Path) -> None:
