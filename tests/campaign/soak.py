@@ -36,7 +36,9 @@ async def soak(folder: Path, *, seconds: float, seed: int) -> Report:
     report.violations = _growth(samples)
     report.facts = {
         "messages_per_second": MESSAGES_PER_SECOND,
-        "resident_mb": [round(sample.resident_bytes / 1e6, 1) for sample in (samples[0], samples[-1])],
+        "resident_mb_over_time": [
+            round(sample.resident_bytes / 1e6, 1) for sample in (*samples[:: max(1, len(samples) // 6)], samples[-1])
+        ],
         "open_files": [samples[0].open_files, samples[-1].open_files],
         "wal_mb_max": round(max(sample.wal_bytes for sample in samples) / 1e6, 1),
     }
