@@ -220,6 +220,18 @@ def test_an_onlooker_that_never_leaves_is_reported_as_a_nameless_holder(path: Pa
     os.close(onlooker)
 
 
+def test_a_holder_that_has_not_written_its_name_yet_is_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.parent.mkdir()
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    # The first holder writes while the second waits, which without a wait would never happen.
+    monkeypatch.setattr("parley.serve.lock.time.sleep", lambda _: os.pwrite(descriptor, b'{"pid":4711}', 0))
+    with pytest.raises(WriterLockHeld) as refused:
+        InstanceLock(path).acquire(HOLDER)
+    os.close(descriptor)
+    assert refused.value.details["pid"] == 4711
+
+
 def test_a_probe_of_a_missing_file_finds_nobody_and_makes_nothing(path: Path) -> None:
     assert probe(path) is None
     assert not path.parent.exists()

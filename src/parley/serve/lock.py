@@ -9,7 +9,7 @@ a child that is forked and runs on without ``exec`` shares it and keeps the lock
 holder must not fork that way. ``release`` in such a child leaves its parent's lock alone.
 
 To look is to lock for a moment, shared. A process that is refused the exclusive lock therefore asks for a shared one:
-if it gets that, it met onlookers, not an owner, and tries again.
+if it gets that, it met onlookers, not an owner, and tries again. So it does while the owner has not written its name.
 """
 
 import contextlib
@@ -90,7 +90,10 @@ class InstanceLock:
                 if _is_still_at(self._path, descriptor):
                     return descriptor
             elif not _try_lock(descriptor, fcntl.LOCK_SH):
-                raise _held(self._path, _read_holder(descriptor))
+                holder = _read_holder(descriptor)
+                if holder.pid is not None:
+                    raise _held(self._path, holder)
+                # it holds the lock and is about to say who it is
         except BaseException:
             os.close(descriptor)
             raise
