@@ -70,6 +70,7 @@ def run_hub(
         if prepared.change is not None:
             log.info("schema", change=prepared.change, version=prepared.schema, backup=prepared.backup)
         bound = bind(address, settings.hub.port)
+        held.callback(bound.socket.close)
         if bound.asked_port_taken:
             log.warning("port_taken", asked=settings.hub.port, port=bound.port)
         serving = _Serving(workspace, settings, log, options, clock, instance_id, prepared, bound)

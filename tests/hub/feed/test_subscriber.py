@@ -20,8 +20,10 @@ STEPS: dict[str, Callable[[World, Reader], None]] = {
 
 
 @pytest.mark.parametrize("queue_max", [1, 3])
-def test_gate_c_every_order_of_six_things_that_can_happen_to_a_subscriber_gives_each_event_once(queue_max: int) -> None:
-    for steps in product(STEPS, repeat=6):
+def test_gate_c_every_order_of_five_things_that_happen_to_a_subscriber_gives_each_event_once(
+    queue_max: int,
+) -> None:
+    for steps in product(STEPS, repeat=5):
         world = World(queue_max, batch_max=2)
         world.commit([message("a", "t1"), message("a", "t1"), message("b", "t3")])
         world.publish()
@@ -136,7 +138,7 @@ class Readers(RuleBasedStateMachine):
         assert self.world.feed.backlog() == 0
 
 
-Readers.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+Readers.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
 test_gate_c_random_interleavings_of_commits_reads_and_full_sockets_lose_and_repeat_nothing = Readers.TestCase
 
 

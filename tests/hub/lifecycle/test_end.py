@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import apsw
 import httpx
@@ -16,11 +17,13 @@ from websockets.sync.client import connect
 
 from parley.core.clock import ManualClock
 from parley.core.exits import Exit
+from parley.workspace import discovery
 from parley.workspace.layout import Workspace
 from tests.hub.conftest import MakeHub
 from tests.hub.feed.clients import feed
 from tests.hub.feed.clients import until as until_here
 from tests.hub.hubs import fold_problems, rows
+from tests.hub.lifecycle.here import run_here
 from tests.hub.lifecycle.processes import HubProcess, created, make_topic, mode, post, until
 
 
@@ -41,6 +44,11 @@ def test_part_x_hub_restart_a_clean_stop_finishes_what_is_in_flight_refuses_what
 ) -> None:
     hub.start()
     workspace = hub.workspace
+
+    def post_alone() -> httpx.Response:
+        with hub.client() as own:
+            return post(own, topic, "in flight")
+
     with hub.client() as client, ThreadPoolExecutor(2) as threads, contextlib.ExitStack() as stack:
         server = hub.server
         topic = make_topic(client)
@@ -49,7 +57,7 @@ def test_part_x_hub_restart_a_clean_stop_finishes_what_is_in_flight_refuses_what
         listening.recv()
         with foreign_writer(workspace):
             # The writer holds the first, which waits for the foreign lock; the second is in its queue.
-            in_flight = [threads.submit(lambda: post(hub.client(), topic, "in flight")) for _ in range(2)]
+            in_flight = [threads.submit(post_alone) for _ in range(2)]
             until(lambda: client.get("/api/v1/status").json()["writes_waiting"] == 1)
             hub.terminate()
             until(lambda: client.post("/api/v1/_ping").status_code == 503)
@@ -70,11 +78,12 @@ def test_part_x_hub_restart_a_clean_stop_finishes_what_is_in_flight_refuses_what
     assert rows(workspace, "SELECT content_raw FROM messages") == [("in flight",)] * 2
 
 
-def test_sigint_is_a_clean_stop_too(hub: HubProcess) -> None:
-    hub.start()
-    os.kill(hub.pid, signal.SIGINT)
-    assert hub.ended() == Exit.OK
-    assert not hub.workspace.server_file.exists()
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_both_signals_of_the_terminal_are_a_clean_stop(tmp_path: Path, number: signal.Signals) -> None:
+    code, log = run_here(tmp_path, lambda _: os.kill(os.getpid(), number))
+    assert code == Exit.OK
+    assert [entry["reason"] for entry in log.entries if entry["event"] == "stopped"] == [number.name]
+    assert not discovery.at(tmp_path).server_file.exists()
 
 
 def test_part_x_hub_crash_after_kill_9_the_next_start_replaces_what_was_left_and_keeps_what_was_said(

@@ -1,5 +1,6 @@
 """Part X, corruption detection: a damaged database is not served, not at a start and not while serving."""
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.hub.conftest import MakeHub
 from tests.hub.damage import damage_file
 from tests.hub.feed.clients import feed, post_many, until
 from tests.hub.hubs import OpenHub, open_hub, workspace_in
+from tests.hub.lifecycle.here import run_here
 from tests.hub.lifecycle.processes import HubProcess, make_topic, post
 
 
@@ -73,25 +75,17 @@ async def test_while_the_mark_is_there_no_hub_starts_on_the_database(tmp_path: P
         assert len((await again.api.get("/api/v1/channels"))["channels"]) == 1
 
 
-def test_a_damaged_page_is_found_at_the_start_which_exits_21_and_says_what_to_do(tmp_path: Path) -> None:
-    hub = HubProcess(tmp_path)
-    hub.start()
-    try:
-        with hub.client() as client:
-            topic = make_topic(client)
-            for _ in range(20):
-                post(client, topic, "a" * 60_000)
-        hub.stop()
-    finally:
-        if hub._process is not None:
-            hub.kill()
-    workspace = hub.workspace
+async def test_a_damaged_page_is_found_at_the_start_which_exits_21_and_says_what_to_do(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as sound:
+        topic = await sound.api.topic(await sound.api.channel())
+        await post_many(sound, topic, 500, "words and words " * 30)
+    workspace = workspace_in(tmp_path)
     damage_file(workspace.db)
     damaged = workspace.db.read_bytes()
-    code, said = hub.refused()
-    assert code == Exit.CORRUPT == 21
-    assert said["code"] == "DATABASE_CORRUPT"
-    assert "doctor --repair" in said["hint"]
+    with pytest.raises(DatabaseCorrupt) as refused:
+        await asyncio.to_thread(run_here, tmp_path)
+    assert refused.value.exit_code == Exit.CORRUPT == 21
+    assert "doctor --repair" in refused.value.hint
     assert workspace.db.read_bytes() == damaged, "what is left is not made worse"
     assert not workspace.server_file.exists()
 
@@ -101,7 +95,7 @@ def test_damage_met_while_serving_ends_the_process_with_21_until_somebody_repair
     try:
         with hub.client() as client:
             topic = make_topic(client)
-            for _ in range(20):
+            for _ in range(10):
                 post(client, topic, "words " * 10_000)
             damage_file(hub.workspace.db)
             answer = client.get("/api/v1/search", params={"q": "nothing like it"})

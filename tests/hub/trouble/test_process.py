@@ -9,25 +9,19 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import structlog
-from structlog.testing import LogCapture
 
 from parley.core.exits import Exit
-from parley.core.settings import HubSettings, Settings, TroubleSettings
+from parley.core.settings import TroubleSettings
 from parley.hub.hub import Hub
-from parley.hub.lifecycle import HubOptions, run_hub
 from parley.wire.server_file import ServerFile
-from tests.hub.hubs import workspace_in
+from tests.hub.lifecycle.here import run_here
 from tests.hub.lifecycle.processes import DEADLINE_SECONDS, HubProcess, created, make_topic, post, until
-
-NO_TROUBLE = TroubleSettings(disk_free_bytes_min=0)
 
 
 @pytest.fixture
@@ -35,16 +29,6 @@ def hub(tmp_path: Path) -> Any:
     process = HubProcess(tmp_path / "work").start()
     yield process
     process.kill()
-
-
-def run_here(
-    root: Path, on_ready: Callable[[ServerFile], None], trouble: TroubleSettings = NO_TROUBLE
-) -> tuple[Exit, LogCapture]:
-    """Serves in this very process until something stops the hub; how it ended, and what it logged."""
-    log = LogCapture()
-    logger = structlog.wrap_logger(None, processors=[log], wrapper_class=structlog.make_filtering_bound_logger(0))
-    settings = Settings(hub=HubSettings(drain_seconds=1.0), trouble=trouble)
-    return run_hub(workspace_in(root), settings, logger, HubOptions(on_ready=on_ready)), log
 
 
 def test_part_x_file_descriptor_exhaustion_the_hub_survives_and_serves_again_when_there_are_some(
@@ -67,12 +51,6 @@ def test_part_x_file_descriptor_exhaustion_the_hub_survives_and_serves_again_whe
     assert hub.stop() == Exit.OK
 
 
-def test_a_clean_stop_asked_for_by_a_signal_ends_run_hub_with_ok(tmp_path: Path) -> None:
-    code, log = run_here(tmp_path, lambda _: os.kill(os.getpid(), signal.SIGTERM))
-    assert code == Exit.OK
-    assert [entry["reason"] for entry in log.entries if entry["event"] == "stopped"] == ["SIGTERM"]
-
-
 def test_a_start_in_trouble_serves_reads_and_says_what_the_trouble_is(tmp_path: Path) -> None:
     answers: list[httpx.Response] = []
 
@@ -87,7 +65,7 @@ def test_a_start_in_trouble_serves_reads_and_says_what_the_trouble_is(tmp_path: 
 
         asyncio.get_running_loop().run_in_executor(None, call)
 
-    code, _ = run_here(tmp_path, ask, TroubleSettings(disk_free_bytes_min=1 << 60))
+    code, _ = run_here(tmp_path, ask, trouble=TroubleSettings(disk_free_bytes_min=1 << 60))
     assert code == Exit.OK
     read, write, health = answers
     assert read.status_code == 200
