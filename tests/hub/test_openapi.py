@@ -69,7 +69,11 @@ def _call_all(hub: HubProcess, cases: st.SearchStrategy[Any]) -> None:
     headers = {"Authorization": f"Bearer {server.auth_token}"}
 
     @settings(
-        max_examples=EXAMPLES, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
     @given(case=cases)
     def call(case: Any) -> None:

@@ -252,7 +252,7 @@ class TestClientMessageId:
 @pytest.mark.parametrize("key", ["", "x" * 201, "a b", "a\tb", "é"])
 async def test_a_key_is_printable_ascii_of_at_most_200_characters(hub: OpenHub, world: World, key: str) -> None:
     request = REQUESTS["post"](world)
-    headers = {"Idempotency-Key": key.encode("latin-1")}
+    headers = [(b"Idempotency-Key", key.encode("latin-1"))]
     refused = await hub.api.client.request(request.method, request.path, json=request.body, headers=headers)
     assert (refused.status_code, refused.json()["details"]) == (400, {"field": "Idempotency-Key"})
 

@@ -53,7 +53,7 @@ async def test_a_cursor_leads_through_all_messages_once(
     api: Api, posted: tuple[str, list[str]], direction: str
 ) -> None:
     topic, ids = posted
-    params = {"topic_id": topic, "limit": 3} | ({"after_id": ids[0]} if direction == "forth" else {})
+    params: dict[str, Any] = {"topic_id": topic, "limit": 3} | ({"after_id": ids[0]} if direction == "forth" else {})
     seen: list[list[str]] = []
     page = await api.get("/api/v1/messages", **params)
     while True:
@@ -98,8 +98,10 @@ async def test_random_pages_agree_with_a_plain_list(hub: OpenHub) -> None:
             and (before is None or order.index(each) < order.index(before))
         ]
         expected = (window[:limit] if after is not None else window[-limit:])[::-1]
-        scope = {"channel_id": channel} if topic is None else {"topic_id": topic, "channel_id": "ch_ignored"}
-        anchors = {"after_id": after} if after else {}
+        scope: dict[str, Any] = (
+            {"channel_id": channel} if topic is None else {"topic_id": topic, "channel_id": "ch_ignored"}
+        )
+        anchors: dict[str, Any] = {"after_id": after} if after else {}
         anchors |= {"before_id": before} if before else {}
         page = await api.get("/api/v1/messages", **scope, **anchors, limit=limit)
         assert [message["id"] for message in page["messages"]] == expected

@@ -112,7 +112,7 @@ async def test_hits_are_paged(hub: OpenHub) -> None:
     topic = await hub.api.topic(await hub.api.channel())
     posted = {(await hub.api.post(topic, f"needle {number}"))["id"] for number in range(7)}
     seen: list[str] = []
-    cursor: dict[str, str] = {}
+    cursor: dict[str, Any] = {}
     while True:
         answer = await hub.api.get("/api/v1/search", query="needle", limit=3, **cursor)
         seen += [message["id"] for message in answer["messages"]]

@@ -137,7 +137,7 @@ def test_gate_a_the_schema_initialises_cleanly_in_an_empty_workspace(tmp_path: A
         assert reader.execute("PRAGMA foreign_key_check").fetchall() == []
         tables = {name for (name,) in reader.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         assert {*ENTITY_TABLES, "events", "meta", "enrichments", "archives"} <= tables
-        meta = dict(reader.execute("SELECT key, value FROM meta").fetchall())
+        meta = {str(key): value for key, value in reader.execute("SELECT key, value FROM meta")}
         assert (meta["schema_version"], meta["parley_schema"]) == ("1", str(prepared.schema))
         assert meta["db_id"] == prepared.db_id
         assert prepared.change == "created"
