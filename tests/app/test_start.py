@@ -52,13 +52,15 @@ def test_an_end_without_a_report_is_a_failure_too(tmp_path: Path, monkeypatch: p
 def test_a_workspace_is_found_named_or_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
-    made, is_new = find_or_make(None, here)
+    monkeypatch.delenv("PARLEY_WORKSPACE", raising=False)
+    monkeypatch.chdir(here)
+    made, is_new = find_or_make(None)
     assert (made.root, is_new) == (here, True)
     assert make_workspace(here)[1]
-    assert find_or_make(None, here) == (made, False)
+    assert find_or_make(None) == (made, False)
     monkeypatch.setenv("PARLEY_WORKSPACE", str(there))
-    assert find_or_make(None, here)[0].root == there
-    assert find_or_make(here, here)[0].root == here
+    assert find_or_make(None)[0].root == there
+    assert find_or_make(here)[0].root == here
 
 
 def test_making_a_workspace_needs_its_lock(tmp_path: Path) -> None:

@@ -59,6 +59,28 @@ def test_init_without_a_folder_uses_this_one(parley: Parley, tmp_path: Path, mon
     assert parley("channel", "list", "--json").json["channels"] == []
 
 
+def test_a_current_folder_that_was_removed_is_named_as_the_reason(
+    parley: Parley, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PARLEY_WORKSPACE", raising=False)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for words in (["init"], ["status"], ["channel", "list"], ["up", "--detach"]):
+        result = parley(*words)
+        assert result.code == 1
+        assert "The current folder does not exist any more" in result.stderr
+        assert "Traceback" not in result.stderr
+    assert parley("init", "-w", tmp_path / "other").code == 0
+
+
+def test_a_settings_file_that_was_named_must_exist(parley: Parley, folder: Path) -> None:
+    refused = parley("up", "--detach", "-w", folder, "--config", folder / "nope.toml", "--json")
+    assert (refused.code, json.loads(refused.stderr)["code"]) == (22, "CONFIG_INVALID")
+    assert "nope.toml does not exist" in refused.stderr
+
+
 def test_a_folder_that_cannot_be_used_is_refused_with_25(parley: Parley, tmp_path: Path) -> None:
     (tmp_path / ".parley").write_text("a file where the folder should be")
     result = parley("init", tmp_path, "--json")

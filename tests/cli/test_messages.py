@@ -1,10 +1,11 @@
 """Channels, topics, messages, attachments and search, against a real hub and the file it writes."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -308,3 +309,44 @@ def test_a_wrong_token_exits_with_4(parley: Parley, hub: Serving, tmp_path: Path
         result = parley(*words, "--workspace", tmp_path, "--json")
         assert result.code == 4
         assert json.loads(result.stdout)["code"] == "INVALID_AUTH"
+
+
+def test_bytes_that_are_no_text_are_refused_and_nothing_is_sent(hub: Serving, place: Place) -> None:
+    no_text = "caf\udce9"  # what Python makes of a Latin-1 argument
+    for words in (
+        ["msg", "send", no_text, "--topic-id", place.topic, "--sender", "ann"],
+        ["msg", "tail", "--topic-id", no_text],
+        ["topic", "rename", no_text, "--title", "x"],
+        ["search", no_text],
+    ):
+        assert place.refused(*words) == (1, "INVALID_INPUT")
+    sending = parley_process_bytes(hub, place, b"caf\xe9\n")
+    assert (sending.returncode, json.loads(sending.stdout)["code"]) == (1, "INVALID_INPUT")
+    assert sending.stderr == b""
+    assert place.ok("msg", "tail", "--topic-id", place.topic)["count"] == 0
+
+
+def test_text_from_a_pipe_is_kept_as_it_is(hub: Serving, place: Place) -> None:
+    assert parley_process_bytes(hub, place, "a\r\nb\rc\0é\n".encode()).returncode == 0
+    [message] = place.ok("msg", "tail", "--topic-id", place.topic)["messages"]
+    assert message["content_raw"] == "a\r\nb\rc\0é"
+
+
+def test_an_endless_pipe_is_refused_without_reading_it_to_its_end(hub: Serving, place: Place) -> None:
+    with Path("/dev/zero").open("rb") as endless:
+        refused = parley_process_bytes(hub, place, endless)
+    assert json.loads(refused.stdout)["code"] == "PAYLOAD_TOO_LARGE"
+
+
+def parley_process_bytes(hub: Serving, place: Place, stdin: bytes | IO[bytes]) -> "subprocess.CompletedProcess[bytes]":
+    """Sends a message from standard input, as a process whose locale says nothing about UTF-8."""
+    words = ["--json", "-w", str(hub.root), "msg", "send", "--stdin", "--topic-id", place.topic, "--sender", "ann"]
+    given: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+    return subprocess.run(
+        [sys.executable, "-m", "parley", *words],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+        **given,
+    )

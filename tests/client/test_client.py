@@ -189,6 +189,19 @@ def test_the_workspace_is_found_from_a_folder_inside_it(shared_hub: HubProcess) 
         assert client.health().instance_id == shared_hub.server.instance_id
 
 
+def test_a_text_that_is_not_unicode_is_refused_before_anything_is_sent(shared_hub: HubProcess) -> None:
+    broken = "half \ud83d"
+    with connect(shared_hub.root, sender="alice") as client:
+        for call in (
+            lambda: client.create_channel(broken),
+            lambda: client.rename_topic(broken, "title"),
+            lambda: client.get_message(broken),
+            lambda: client.search(broken),
+        ):
+            with pytest.raises(errors.InvalidInput, match="UTF-8"):
+                call()
+
+
 def test_a_wrong_token_is_refused_as_such(shared_hub: HubProcess) -> None:
     with Client(shared_hub.root, token="0" * 64) as client, pytest.raises(errors.InvalidAuth):
         client.ping()

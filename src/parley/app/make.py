@@ -13,13 +13,13 @@ from parley.workspace.layout import Workspace
 from parley.workspace.prepare import prepare
 
 
-def find_or_make(folder: Path | None, here: Path) -> tuple[Workspace, bool]:
+def find_or_make(folder: Path | None) -> tuple[Workspace, bool]:
     """The workspace in the named folder, or the nearest from here; where there is none, a new one. And if it is new."""
     named = folder or (Path(os.environ[discovery.VARIABLE]) if os.environ.get(discovery.VARIABLE) else None)
     try:
-        return (discovery.discover(here) if named is None else discovery.at(named)), False
+        return (discovery.discover(discovery.here()) if named is None else discovery.at(named)), False
     except WorkspaceNotFound:
-        return discovery.create(named or here), True
+        return discovery.create(named or discovery.here()), True
 
 
 def make_workspace(folder: Path, clock: Clock | None = None) -> tuple[Workspace, bool]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from parley.core.errors import ERRORS, ParleyError, StartupFailed
+from parley.core.errors import ERRORS, ConfigInvalid, ParleyError, StartupFailed
 from parley.core.settings import Settings
 from parley.wire.server_file import ServerFile
 from parley.workspace.config import load_settings
@@ -49,6 +49,8 @@ class UpOptions:
 
     def settings(self, workspace: Workspace) -> Settings:
         """``parley.toml`` with the flags laid over it. Raises ``ConfigInvalid``."""
+        if self.config is not None and not self.config.exists():  # only parley.toml itself may be missing
+            raise ConfigInvalid(f"{self.config} does not exist", path=str(self.config))
         settings = load_settings(workspace.config if self.config is None else self.config)
         given = {
             name: value

@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -144,6 +144,9 @@ def run(args: Sequence[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left; say nothing more
         return Exit.ERROR
+    except UnicodeError:  # bytes of the shell or a pipe that are no text, where only text can go
+        output.error(InvalidInput("What was given is not text in UTF-8"), hint="Send it as UTF-8.")
+        return Exit.ERROR
     except Exception as error:
         traceback.print_exc()
         output.error(InternalError(f"{type(error).__name__}: {error}"), hint="Report it with the lines above it.")
@@ -166,7 +169,13 @@ def _usage(error: typer.TyperException, output: Output) -> int:
 
 
 def _speak_utf8() -> None:
-    """What a command prints is UTF-8 whatever the locale says, and a character that is not text never stops it."""
+    """What a command prints is UTF-8 whatever the locale says, and a character that is not text never stops it.
+
+    What it reads is UTF-8 too, with every line break as it is.
+    """
+    stdin: TextIO = sys.stdin
+    if isinstance(stdin, io.TextIOWrapper):
+        stdin.reconfigure(encoding="utf-8", errors="strict", newline="")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

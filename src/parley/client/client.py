@@ -117,10 +117,19 @@ class _Client:
         )
 
 
+def _described(
+    describe: Callable[Concatenate[Caller, P], Call[T]], caller: Caller, /, *args: P.args, **kwargs: P.kwargs
+) -> Call[T]:
+    try:
+        return describe(caller, *args, **kwargs)
+    except UnicodeEncodeError as error:  # half of a surrogate pair, as Python makes of bytes that are no text
+        raise InvalidInput(f"A text cannot be written as UTF-8: {error.reason}") from None
+
+
 def _blocking(describe: Callable[Concatenate[Caller, P], Call[T]]) -> "Callable[Concatenate[Client, P], T]":
     @functools.wraps(describe)
     def method(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return client.perform(describe(client.caller, *args, **kwargs))
+        return client.perform(_described(describe, client.caller, *args, **kwargs))
 
     return method
 
@@ -130,7 +139,7 @@ def _awaiting(
 ) -> "Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]":
     @functools.wraps(describe)
     async def method(client: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await client.perform(describe(client.caller, *args, **kwargs))
+        return await client.perform(_described(describe, client.caller, *args, **kwargs))
 
     return method
 

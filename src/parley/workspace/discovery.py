@@ -30,12 +30,20 @@ def discover(start: Path | None = None) -> Workspace:
         named = os.environ.get(VARIABLE)
         if named:
             return at(Path(named))
-    origin = (start if start is not None else Path.cwd()).resolve()
+    origin = (start if start is not None else here()).resolve()
     for folder in _upwards(origin):
         state = _state_with_database(folder)
         if state is not None:
             return _trusted(folder, state)
     raise WorkspaceNotFound(f"No workspace was found in {origin} or above", start=str(origin))
+
+
+def here() -> Path:
+    """The current folder. Raises ``WorkspaceNotFound`` when somebody has removed it."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise WorkspaceNotFound("The current folder does not exist any more; change to another one") from None
 
 
 def at(path: Path) -> Workspace:

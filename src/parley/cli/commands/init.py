@@ -19,7 +19,9 @@ def init(
 
     It makes the folder .parley with an empty database; one that is there already stays as it is.
     """
-    workspace, made = load_app("make").make_workspace(folder or call.folder or Path.cwd())
+    from parley.workspace.discovery import here
+
+    workspace, made = load_app("make").make_workspace(folder or call.folder or here())
     if call.json:
         call.out.data({"workspace_root": str(workspace.root), "db_path": str(workspace.db), "created": made})
     elif made:

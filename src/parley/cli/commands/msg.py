@@ -9,6 +9,7 @@ from parley.cli.call import Call, command, group
 from parley.cli.choices import ExpectedVersionOption, LimitOption, TopicIdOption, require_topic
 from parley.cli.plain import plain
 from parley.core.errors import InvalidInput
+from parley.core.limits import CONTENT_BYTES_MAX
 
 if TYPE_CHECKING:
     from parley.wire.entities import Message
@@ -148,4 +149,5 @@ def _content(text: str | None, content: str | None, stdin: bool) -> str:
     given = [value for value in (text, content) if value is not None]
     if len(given) + stdin != 1:
         raise InvalidInput("Give the text once: by position, with --content or with --stdin.")
-    return sys.stdin.read().removesuffix("\n") if stdin else given[0]
+    # More characters than the largest message has bytes are refused in any case; so an endless pipe ends here.
+    return sys.stdin.read(CONTENT_BYTES_MAX + 2).removesuffix("\n") if stdin else given[0]

@@ -48,7 +48,7 @@ def up(
     options = start.UpOptions(host, port, config, not no_rate_limit, synchronous, unsafe_network, idle_shutdown_ms)
     announcer = Announcer(call, report_fd)
     try:
-        workspace, made = load_app("make").find_or_make(call.folder, Path.cwd())
+        workspace, made = load_app("make").find_or_make(call.folder)
         announcer.workspace = workspace
         if not call.json and (made or call.folder is None):
             call.out.note(f"{'Made' if made else 'Using'} the workspace {workspace.root}.")
