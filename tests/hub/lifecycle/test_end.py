@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import apsw
@@ -17,14 +17,15 @@ from websockets.sync.client import connect
 
 from parley.core.clock import ManualClock
 from parley.core.exits import Exit
+from parley.wire.server_file import ServerFile
 from parley.workspace import discovery
 from parley.workspace.layout import Workspace
 from tests.hub.conftest import MakeHub
 from tests.hub.feed.clients import feed
 from tests.hub.feed.clients import until as until_here
-from tests.hub.hubs import fold_problems, rows
-from tests.hub.lifecycle.here import run_here
-from tests.hub.lifecycle.processes import HubProcess, created, make_topic, mode, post, until
+from tests.hub.hubs import fold_problems, rows, workspace_in
+from tests.hub.lifecycle.here import hub_of, run_here, stop_at_once
+from tests.hub.lifecycle.processes import DEADLINE_SECONDS, HubProcess, created, make_topic, mode, post, until
 
 
 @contextlib.contextmanager
@@ -40,39 +41,48 @@ def foreign_writer(workspace: Workspace) -> Iterator[None]:
 
 
 def test_part_x_hub_restart_a_clean_stop_finishes_what_is_in_flight_refuses_what_is_new_and_closes_feeds_with_1001(
-    hub: HubProcess,
+    tmp_path: Path,
 ) -> None:
-    hub.start()
-    workspace = hub.workspace
+    """A foreign lock keeps two posts in flight for as long as the stop is looked at."""
+    workspace = workspace_in(tmp_path)
 
-    def post_alone() -> httpx.Response:
-        with hub.client() as own:
-            return post(own, topic, "in flight")
-
-    with hub.client() as client, ThreadPoolExecutor(2) as threads, contextlib.ExitStack() as stack:
-        server = hub.server
-        topic = make_topic(client)
-        listening = stack.enter_context(connect(f"ws://127.0.0.1:{server['port']}/ws?token={server['auth_token']}"))
-        listening.send('{"type":"hello","after_event_id":2}')
-        listening.recv()
-        with foreign_writer(workspace):
-            # The writer holds the first, which waits for the foreign lock; the second is in its queue.
-            in_flight = [threads.submit(post_alone) for _ in range(2)]
-            until(lambda: client.get("/api/v1/status").json()["writes_waiting"] == 1)
-            hub.terminate()
-            until(lambda: client.post("/api/v1/_ping").status_code == 503)
-            refused = client.post("/api/v1/_ping")
-            assert refused.json()["code"] == "SHUTTING_DOWN"
-            assert int(refused.headers["retry-after"]) >= 1
-            assert client.get("/health").status_code == 200
-            assert not any(each.done() for each in in_flight)
-        assert [created(each.result())["message"]["content_raw"] for each in in_flight] == ["in flight"] * 2
-        assert [json.loads(listening.recv())["event_id"] for _ in range(2)] == [3, 4]
-        with pytest.raises(ConnectionClosedOK) as ended:
+    def look(server: ServerFile) -> None:
+        hub, token = hub_of(tmp_path), {"Authorization": f"Bearer {server.auth_token}"}
+        with (
+            httpx.Client(base_url=server.base_url, headers=token, timeout=DEADLINE_SECONDS) as client,
+            connect(f"ws://127.0.0.1:{server.port}/ws?token={server.auth_token}") as listening,
+            ThreadPoolExecutor(2) as threads,
+        ):
+            topic = make_topic(client)
+            listening.send('{"type":"hello","after_event_id":2}')
             listening.recv()
-        assert ended.value.rcvd is not None
-        assert (ended.value.rcvd.code, ended.value.rcvd.reason) == (1001, "Server shutting down")
-    assert hub.ended() == Exit.OK
+            with foreign_writer(workspace):
+                in_flight = [threads.submit(post, client, topic, "in flight") for _ in range(2)]
+                until(lambda: hub.in_flight.count == 2)
+                stop_at_once(server)
+                until(lambda: hub.in_flight.closing)
+                refused = client.post("/api/v1/_ping")
+                assert (refused.status_code, refused.json()["code"]) == (503, "SHUTTING_DOWN")
+                assert int(refused.headers["retry-after"]) >= 1
+                assert client.get("/health").status_code == 200
+                assert not any(each.done() for each in in_flight)
+            assert [created(each.result())["message"]["content_raw"] for each in in_flight] == ["in flight"] * 2
+            assert [json.loads(listening.recv())["event_id"] for _ in range(2)] == [3, 4]
+            with pytest.raises(ConnectionClosedOK) as ended:
+                listening.recv()
+            assert ended.value.rcvd is not None
+            assert (ended.value.rcvd.code, ended.value.rcvd.reason) == (1001, "Server shutting down")
+
+    looking: list[Future[None]] = []
+    with ThreadPoolExecutor(1) as thread:
+
+        def ready(server: ServerFile) -> None:
+            hub_of(tmp_path).store._writing.set_busy_timeout(int(DEADLINE_SECONDS * 1000))
+            looking.append(thread.submit(look, server))
+
+        code, _ = run_here(tmp_path, ready, drain_seconds=DEADLINE_SECONDS)
+        looking[0].result()
+    assert code == Exit.OK
     assert not workspace.server_file.exists()
     assert not workspace.wal.exists() or workspace.wal.stat().st_size == 0
     assert rows(workspace, "SELECT content_raw FROM messages") == [("in flight",)] * 2

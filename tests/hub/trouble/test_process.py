@@ -1,7 +1,6 @@
 """Trouble that only a whole process can have: no descriptors, no folder, a dead writer, a log that fills its file."""
 
 import asyncio
-import gc
 import os
 import resource
 import shutil
@@ -18,9 +17,8 @@ import pytest
 
 from parley.core.exits import Exit
 from parley.core.settings import TroubleSettings
-from parley.hub.hub import Hub
 from parley.wire.server_file import ServerFile
-from tests.hub.lifecycle.here import run_here
+from tests.hub.lifecycle.here import hub_of, run_here
 from tests.hub.lifecycle.processes import DEADLINE_SECONDS, HubProcess, created, make_topic, post, until
 
 
@@ -85,7 +83,7 @@ def test_a_writer_that_dies_ends_the_process_with_an_error_so_that_a_service_sta
         raise SystemExit("the thread ends")
 
     def kill_the_writer(_: ServerFile) -> None:
-        (hub,) = [each for each in gc.get_objects() if isinstance(each, Hub) and each.workspace.root == tmp_path]
+        hub = hub_of(tmp_path)
         # Later, when the start is over: the writer is needed for it.
         asyncio.get_running_loop().call_later(0.2, lambda: hub.store.writer.run(dies).add_done_callback(seen))
 
