@@ -6,7 +6,7 @@ from typing import Any, cast
 from parley.core import ids
 from parley.core.canonical import canonical_json
 from parley.core.errors import InvalidInput, NotFound, PayloadTooLarge
-from parley.core.limits import DEDUPE_KEY_CHARS_MAX, JSON_DEPTH_MAX
+from parley.core.limits import JSON_DEPTH_MAX
 from parley.core.urls import LINK_KINDS, check_link
 from parley.hub.rules.channels import topic_of
 from parley.hub.rules.idempotency import Once, earlier, remember
@@ -44,8 +44,6 @@ def add_attachment(
     if source is not None and not tx.db.execute("SELECT 1 FROM messages WHERE id = ?", (source,)).fetchone():
         raise NotFound(f"Message not found: {source}", message_id=source)
     dedupe_key = request.dedupe_key or value_text
-    if len(dedupe_key) > DEDUPE_KEY_CHARS_MAX:
-        raise InvalidInput(f"dedupe_key is longer than {DEDUPE_KEY_CHARS_MAX} characters", field="dedupe_key")
     candidates = (dedupe_key,) if request.dedupe_key else (dedupe_key, encode_json(request.value_json).decode())
     result = _add(tx, topic, request.kind, request.key, request.value_json, value_text, candidates, source)
     remember(tx, once, "attachment.add", result.attachment.id, result.event_id)
