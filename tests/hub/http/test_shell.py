@@ -371,3 +371,20 @@ async def test_the_log_of_requests_is_a_setting(make_hub: MakeHub, wanted: str, 
     await send(hub)
     await send(hub, path="/nowhere")
     assert len([entry for entry in hub.log.entries if entry["event"] == "request"]) == lines
+
+
+async def test_a_fault_of_ours_is_500_with_the_request_id_and_one_line_in_the_log(hub: OpenHub) -> None:
+    """The store is closed under a running hub: no rule expects that."""
+    await hub.hub.store.close(10)
+    answer = await send(hub, path="/api/v1/search?query=x", headers={"X-Request-ID": "r-9"})
+    assert refusal(answer) == (500, "INTERNAL_ERROR")
+    assert answer.json() == {"error": "Internal error", "code": "INTERNAL_ERROR", "details": {"request_id": "r-9"}}
+    (line,) = [entry for entry in hub.log.entries if entry["event"] == "request_failed"]
+    assert line["request_id"] == "r-9"
+
+
+async def test_what_is_not_http_is_none_of_the_shells_business(hub: OpenHub) -> None:
+    async def never(*_: Any) -> Any:
+        raise AssertionError("the shell spoke")
+
+    await hub.hub.app({"type": "lifespan"}, never, never)
