@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from parley.hub.http.protocol import HEAD_BYTES_MAX, HubHttpProtocol
 from tests.hub.conftest import MakeHub
 from tests.hub.hubs import DEADLINE_SECONDS, OpenHub
 
@@ -166,6 +167,49 @@ async def test_a_caller_that_hangs_up_in_the_middle_of_its_body_harms_nobody(hub
     assert (await hub.api.get("/api/v1/channels"))["channels"] == []
     await hub.api.channel("whole")
     assert hub.fold_problems() == []
+
+
+async def test_a_body_that_never_ended_is_not_acted_on_although_it_is_whole_json(hub: OpenHub) -> None:
+    for head in ("Transfer-Encoding: chunked", "Content-Length: 99"):
+        async with connected(hub) as line:
+            line.send(request(hub, "POST /api/v1/channels", head, "Content-Type: application/json"))
+            line.send(b'f\r\n{"name":"half"}\r\n' if "chunked" in head else b'{"name":"half"}')
+    await hub.api.channel("whole")
+    assert [channel["name"] for channel in (await hub.api.get("/api/v1/channels"))["channels"]] == ["whole"]
+
+
+@pytest.mark.parametrize("header", [b"X-Long: " + b"x" * HEAD_BYTES_MAX, b"X-Many: y\r\n" * HEAD_BYTES_MAX])
+async def test_a_head_without_end_is_refused(hub: OpenHub, header: bytes) -> None:
+    async with connected(hub) as line:
+        # One byte too many and no more: what the hub leaves unread would reset the connection and lose its answer.
+        line.send((b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n" + header)[: HEAD_BYTES_MAX + 1])
+        status, _, body = await line.answer()
+        assert (status, json.loads(body)["code"]) == (400, "INVALID_INPUT")
+
+
+@pytest.mark.parametrize(
+    "part", [b"", b"GET /health HT", b"POST /api/v1/_ping HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{"]
+)
+async def test_a_caller_that_falls_silent_in_a_request_is_hung_up_on(
+    hub: OpenHub, monkeypatch: pytest.MonkeyPatch, part: bytes
+) -> None:
+    monkeypatch.setattr(HubHttpProtocol, "silence_seconds", 0.05)
+    part = part.replace(b"Content-Length", f"Authorization: Bearer {hub.token}\r\nContent-Length".encode())
+    async with connected(hub) as line:
+        line.send(part)
+        assert await line.ended()
+    assert hub.hub.in_flight.count == 0
+
+
+async def test_a_caller_between_two_requests_is_not_hung_up_on(hub: OpenHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HubHttpProtocol, "silence_seconds", 0.01)
+    async with connected(hub) as patient, connected(hub) as silent:
+        patient.send(request(hub, "GET /health"))
+        assert (await patient.answer())[0] == 200
+        silent.send(b"GET")
+        assert await silent.ended()  # so the patient one was looked at too
+        patient.send(request(hub, "GET /health"))
+        assert (await patient.answer())[0] == 200
 
 
 async def test_a_large_answer_arrives_whole(hub: OpenHub) -> None:

@@ -3,11 +3,14 @@
 ASGI sends an answer in two messages and so, in uvicorn, in two writes to the socket with every header checked on the
 way. Our answers are whole and their headers our own, so ``Shell.respond`` makes the bytes and this class writes them:
 one system call per answer, and a third of the time that uvicorn's own way takes.
+
+A request is heard before its token is known, so a stranger must not be able to use up the hub with one: the head of a
+request has a largest size, and a connection that falls silent in the middle of a request is closed.
 """
 
 import asyncio
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -19,9 +22,51 @@ from parley.workspace.log import encode_json
 
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
+HEAD_BYTES_MAX: Final = 128 * 1024
+"""Room for the longest query that means something: a thousand ids to filter events by."""
+
 
 class HubHttpProtocol(HttpToolsProtocol):
     """One HTTP connection."""
+
+    silence_seconds: ClassVar[float] = 30.0
+    """A connection is looked at this often, and closed if it has said nothing since while a request is unfinished."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._head_bytes = 0
+        self._heard = False
+        self._look = self.loop.call_later(self.silence_seconds, self._close_if_silent)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._look.cancel()
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        self._look.cancel()  # a feed has deadlines of its own
+        super().handle_websocket_upgrade()
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = True
+        super().data_received(data)
+        if self._head_is_read():
+            self._head_bytes = 0
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
+
+    def _head_is_read(self) -> bool:
+        # uvicorn makes a new scope for each request and adds the method once its last header was parsed.
+        return bool(self.scope) and "method" in self.scope
+
+    def _close_if_silent(self) -> None:
+        unfinished = not self._head_is_read() or (self.cycle.more_body and not self.cycle.response_complete)
+        if unfinished and not self._heard:
+            self.transport.close()
+            return
+        self._heard = False
+        self._look = self.loop.call_later(self.silence_seconds, self._close_if_silent)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         if isinstance(app, Shell):

@@ -191,6 +191,8 @@ class Shell:
             data += message.get("body", b"")
             if len(data) > most:
                 raise _too_large(most)
+        if message["type"] == "http.disconnect":
+            raise InvalidInput("The body ended early")
         if len(data) > most:
             raise _too_large(most)
         if route.decode is None or (not data and route.endpoint.body_optional):
