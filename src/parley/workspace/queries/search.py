@@ -1,7 +1,7 @@
 """Searching messages: by the full-text index where there is one, else by comparing text.
 
 A person types ``c++`` or ``hub-lock`` and means the words; a program may send ``deploy* NOT staging`` and mean the
-syntax of FTS5. So the query is tried as syntax first and, if that is not valid, taken word by word. A deleted message$
+syntax of FTS5. So the query is tried as syntax first and, if that is not valid, taken word by word. A deleted message
 is never found.
 """
 
