@@ -21,6 +21,7 @@ from parley.wire.answers import MoveResult
 from parley.wire.requests import MoveMessage
 from parley.workspace.log import Draft, encode_json
 
+_decode_rows = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
 _decode_ranges = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
@@ -115,10 +116,12 @@ def _first_result(tx: Tx, move_id: int | None) -> MoveResult | Moving:
 
 def _move_chunk(tx: Tx, span: _Span, batch_max: int) -> tuple[range, int | None]:
     """Moves up to ``batch_max`` messages; the ids of their events, and where the next chunk starts, if there is one."""
-    rows: list[Any] = tx.db.execute(
-        "SELECT seq, id, version FROM messages WHERE topic_id = ? AND seq >= ? AND seq <= ? ORDER BY seq LIMIT ?",
+    selected: Any = tx.db.execute(
+        "SELECT json_group_array(json_array(seq, id, version) ORDER BY seq) FROM"
+        " (SELECT seq, id, version FROM messages WHERE topic_id = ? AND seq >= ? AND seq <= ? ORDER BY seq LIMIT ?)",
         (span.from_topic_id, span.first_seq, span.last_seq, batch_max + 1),
-    ).fetchall()
+    ).fetchone()
+    rows = _decode_rows(selected[0])  # one row, so one turn at the interpreter, as in ``append_events``
     chunk, more = rows[:batch_max], rows[batch_max:]
     if not chunk:
         return range(0), None
