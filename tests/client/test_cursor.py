@@ -1,5 +1,6 @@
 """The cursor file: the newest intact record counts, whatever a crash left."""
 
+import zlib
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,14 @@ def test_a_write_that_was_cut_short_costs_one_step_at_most(
     whole[slot : slot + 256] = torn
     path.write_bytes(whole)
     assert FileCursor(path).load() in (Cursor(count, "db"), Cursor(count + 1, "db"))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"00000000 ", b"\0" * 512, b"\xff" * 256, b"%08x [1,2]" % zlib.crc32(b"[1,2]")]
+)
+def test_a_file_that_holds_no_cursor_is_none_and_is_used_again(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "c"
+    path.write_bytes(content)
+    assert FileCursor(path).load() is None
+    saved(path, 7)
+    assert FileCursor(path).load() == Cursor(7, "db")

@@ -6,6 +6,7 @@ crash the last event may come twice, and none is missed.
 
 import os
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -114,5 +115,6 @@ def _intact_records(data: bytes) -> list[_Record]:
     for start in range(0, len(data), _RECORD_BYTES):
         checksum, _, text = data[start : start + _RECORD_BYTES].rstrip().partition(b" ")
         if checksum == b"%08x" % zlib.crc32(text):
-            found.append(msgspec.json.decode(text, type=_Record))
+            with suppress(msgspec.MsgspecError):  # the checksum of nothing is zeros, which a file may well hold
+                found.append(msgspec.json.decode(text, type=_Record))
     return found
