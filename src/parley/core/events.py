@@ -3,6 +3,7 @@
 Scopes decide who receives an event. ``append`` in the hub checks each event against this table before it is written.
 """
 
+from itertools import product
 from typing import Final, NamedTuple
 
 
@@ -84,11 +85,16 @@ def scope_problem(name: str, *, channel_id: str | None, topic_id: str | None, to
     spec = EVENTS.get(name)
     if spec is None:
         return f"{name} is not in the event catalogue"
-    given = frozenset(
-        scope
-        for scope, value in (("channel_id", channel_id), ("topic_id", topic_id), ("topic_id2", topic_id2))
-        if value is not None
+    given = _SCOPES[(channel_id is not None, topic_id is not None, topic_id2 is not None)]
+    if given == spec.scopes:
+        return None
+    return f"{name} must carry the scopes {sorted(spec.scopes)}, not {sorted(given)}"
+
+
+_SCOPES: Final = {
+    present: frozenset(
+        scope for scope, there in zip(("channel_id", "topic_id", "topic_id2"), present, strict=True) if there
     )
-    if given != spec.scopes:
-        return f"{name} must carry the scopes {sorted(spec.scopes)}, not {sorted(given)}"
-    return None
+    for present in product((False, True), repeat=3)
+}
+"""Which scopes are there, as a set; every event that is written asks for it."""

@@ -37,8 +37,6 @@ from parley.workspace.layout import Workspace
 from parley.workspace.prepare import Prepared, prepare
 
 SERVER_FILE_MODE = 0o600
-KEEP_ALIVE_SECONDS = 75
-"""Longer than the pauses of a client that polls once a minute."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +241,6 @@ def _server(hub: Hub, settings: Settings) -> uvicorn.Server:
             proxy_headers=False,
             server_header=False,
             date_header=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=max(1, round(settings.hub.drain_seconds)),
         )
     )

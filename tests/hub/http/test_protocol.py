@@ -202,7 +202,7 @@ async def test_a_caller_that_falls_silent_in_a_request_is_hung_up_on(
 
 
 async def test_a_caller_between_two_requests_is_not_hung_up_on(hub: OpenHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HubHttpProtocol, "silence_seconds", 0.01)
+    monkeypatch.setattr(HubHttpProtocol, "silence_seconds", 0.2)
     async with connected(hub) as patient, connected(hub) as silent:
         patient.send(request(hub, "GET /health"))
         assert (await patient.answer())[0] == 200
@@ -210,6 +210,16 @@ async def test_a_caller_between_two_requests_is_not_hung_up_on(hub: OpenHub, mon
         assert await silent.ended()  # so the patient one was looked at too
         patient.send(request(hub, "GET /health"))
         assert (await patient.answer())[0] == 200
+
+
+async def test_a_caller_that_asks_nothing_more_for_long_is_hung_up_on(
+    hub: OpenHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HubHttpProtocol, "silence_seconds", 0.05)
+    async with connected(hub) as line:
+        line.send(request(hub, "GET /health"))
+        assert (await line.answer())[0] == 200
+        assert await line.ended()
 
 
 async def test_a_large_answer_arrives_whole(hub: OpenHub) -> None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from parley.core.errors import InvalidInput
-from parley.hub.http.shell import Response, Shell
+from parley.hub.http.shell import Response, Shell, head_lines
 from parley.serve import SECURITY_HEADERS
 from parley.wire.answers import error_body
 from parley.workspace.log import encode_json
@@ -24,6 +24,10 @@ _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".en
 
 HEAD_BYTES_MAX: Final = 128 * 1024
 """Room for the longest query that means something: a thousand ids to filter events by."""
+
+
+IDLE_LOOKS: Final = 3
+"""Looks at a silent connection before it is closed that waits for its next request: more than a client's minute."""
 
 
 class HubHttpProtocol(HttpToolsProtocol):
@@ -36,6 +40,7 @@ class HubHttpProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._head_bytes = 0
         self._heard = False
+        self._silent_looks = 0
         self._look = self.loop.call_later(self.silence_seconds, self._close_if_silent)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -62,11 +67,21 @@ class HubHttpProtocol(HttpToolsProtocol):
 
     def _close_if_silent(self) -> None:
         unfinished = not self._head_is_read() or (self.cycle.more_body and not self.cycle.response_complete)
-        if unfinished and not self._heard:
+        self._silent_looks = 0 if self._heard else self._silent_looks + 1
+        if self._silent_looks >= (1 if unfinished else IDLE_LOOKS):
             self.transport.close()
             return
         self._heard = False
         self._look = self.loop.call_later(self.silence_seconds, self._close_if_silent)
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, without a timer of its own for each answer: the look at silent connections closes idle ones."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         if isinstance(app, Shell):
@@ -79,14 +94,14 @@ class HubHttpProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """What is not HTTP gets the same shape of error as everything else."""
         body = encode_json(error_body(InvalidInput(msg)))
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close"), *SECURITY_HEADERS]
-        self.transport.write(render(Response(400, headers, body)))
+        headers = [(b"content-type", b"application/json"), *SECURITY_HEADERS]
+        self.transport.write(render(Response(400, headers, body), b"", close=True))
         self.transport.close()
 
     async def _respond(self, cycle: RequestResponseCycle, shell: Shell) -> None:
         try:
             response = await shell.respond(cycle.scope, cycle.receive)
-            data = render(response, close=not cycle.keep_alive, head=cycle.scope["method"] == "HEAD")
+            data = render(response, shell.common_head, close=not cycle.keep_alive, head=cycle.scope["method"] == "HEAD")
             if self.flow.write_paused and not cycle.disconnected:
                 await self.flow.drain()
         except BaseException as error:
@@ -105,13 +120,13 @@ class HubHttpProtocol(HttpToolsProtocol):
         self.on_response_complete()
 
 
-def render(response: Response, *, close: bool = False, head: bool = False) -> bytes:
+def render(response: Response, common: bytes, *, close: bool = False, head: bool = False) -> bytes:
     """The answer as bytes. To HEAD the length is told but the body not sent: the client takes none off the line."""
-    headers = [b"%b: %b\r\n" % header for header in response.headers]
     return b"".join(
         (
             _STATUS_LINES[response.status],
-            *headers,
+            head_lines(response.headers),
+            common,
             b"connection: close\r\ncontent-length: " if close else b"content-length: ",
             str(len(response.body)).encode(),
             b"\r\n\r\n",

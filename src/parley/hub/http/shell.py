@@ -6,7 +6,7 @@ This is plain ASGI on the hot path of every write, so it keeps to dictionaries a
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import apsw
@@ -55,7 +55,7 @@ _NO_ANSWER: Final = Answer(500, b"")
 
 
 class Response(NamedTuple):
-    """An answer, ready to be sent."""
+    """An answer, ready to be sent together with the headers that all answers have in common."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -78,23 +78,24 @@ class Shell:
         self._patterns: list[tuple[Any, dict[str, _Route]]] = []
         for endpoint in endpoints:
             self._add(endpoint)
-        self._headers = [
+        self.common_headers = [
             *SECURITY_HEADERS,
             (b"x-instance-id", hub.instance_id.encode()),
             (b"x-protocol-version", PROTOCOL_VERSION.encode()),
         ]
+        self.common_head = head_lines(self.common_headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Plain ASGI, for any server."""
         if scope["type"] != "http":
             return  # feeds have a protocol of their own; there is no lifespan
         status, headers, body = await self.respond(scope, receive)
-        headers = [*headers, (b"content-length", str(len(body)).encode())]
+        headers = [*headers, *self.common_headers, (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     async def respond(self, scope: Scope, receive: Receive) -> Response:
-        """The answer to a request, whatever happens. ``content-length`` is left to whoever sends it."""
+        """The answer to a request, whatever happens. Whoever sends it adds its length and ``common_headers``."""
         started = time.perf_counter()
         headers: Headers = dict(scope["headers"])
         asked_id = request_id(headers.get(b"x-request-id"))
@@ -115,7 +116,7 @@ class Shell:
             answer = Answer(error.status, error_body(error))
             name = next(iter(methods.values())).endpoint.path if methods else name
         body = answer.body if type(answer.body) is bytes else encode_json(answer.body)
-        sent = [(b"content-type", answer.content_type), (b"x-request-id", asked_id.encode()), *self._headers]
+        sent = [(b"content-type", answer.content_type), (b"x-request-id", asked_id.encode())]
         if limit:
             sent += _limit_headers(limit[0])
         if error is not None:
@@ -248,6 +249,11 @@ class Shell:
                 request_id=asked_id,
                 code=None if error is None else error.code,
             )
+
+
+def head_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The headers as they stand in an answer."""
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
 
 
 def _limit_headers(decision: Decision) -> list[tuple[bytes, bytes]]:
