@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from parley.core.errors import SchemaTooNew, ServiceUnavailable, StartupFailed, WorkspaceNotFound
+from parley.core.errors import DatabaseCorrupt, SchemaTooNew, ServiceUnavailable, StartupFailed, WorkspaceNotFound
 from parley.workspace import queries
 from parley.workspace.layout import Workspace
 from parley.workspace.reading import open_reading, open_reading_file
@@ -161,6 +161,19 @@ def test_the_order_before_adoption_is_the_order_of_creation(tmp_path: Path) -> N
         created = [row[0] for row in dump(reading.connection, "SELECT id FROM main.messages ORDER BY rowid DESC")]
         assert [message.id for message in page.messages] == created
         assert created != sorted(created, reverse=True)
+
+
+@pytest.mark.parametrize("table", ["meta", "channels"])
+def test_damage_that_a_reader_meets_is_told_as_damage(stopped: Workspace, table: str) -> None:
+    with open_reading(stopped) as reading:
+        wanted = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
+        [[page]] = reading.connection.execute(wanted, (table,)).fetchall()
+        [[size]] = reading.connection.execute("PRAGMA page_size").fetchall()
+    with stopped.db.open("r+b") as file:
+        file.seek((int(str(page)) - 1) * int(str(size)))
+        file.write(b"\xde\xad" * 512)
+    with pytest.raises(DatabaseCorrupt), open_reading(stopped) as reading:
+        queries.list_channels(reading.connection)
 
 
 def test_a_backup_opens_like_a_workspace(stopped: Workspace) -> None:

@@ -13,7 +13,7 @@ from typing import Final, Self
 import apsw
 
 from parley.core.errors import ServiceUnavailable, WorkspaceNotFound
-from parley.sqlite import apply_pragma, open_reader
+from parley.sqlite import apply_pragma, open_reader, translate
 from parley.workspace.layout import Workspace
 from parley.workspace.queries.entities import read_meta
 from parley.workspace.versions import read_versions, refuse_newer
@@ -26,7 +26,10 @@ _SHAPE_OF_ADOPTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An open database that cannot be written through this connection. ``schema`` is 0 before adoption."""
+    """An open database that cannot be written through this connection. ``schema`` is 0 before adoption.
+
+    Used with ``with``, what SQLite refuses inside comes out as an error of the product's tree.
+    """
 
     connection: apsw.Connection
     path: Path
@@ -43,6 +46,8 @@ class Reading:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if isinstance(error, apsw.Error):
+            raise translate(error) from error
 
 
 def open_reading(workspace: Workspace) -> Reading:
@@ -66,6 +71,9 @@ def open_reading_file(path: Path) -> Reading:
                 connection.execute(statement)
             apply_pragma(connection, "query_only", 1)
         return Reading(connection, path, read_meta(connection, "db_id") or "", versions.parley)
+    except apsw.Error as error:
+        connection.close()
+        raise translate(error) from error
     except BaseException:
         connection.close()
         raise
