@@ -6,6 +6,7 @@ tried, and the mark that keeps hubs from serving it is removed only when it is f
 """
 
 import os
+import shlex
 import shutil
 import stat
 from collections.abc import Iterator
@@ -147,8 +148,9 @@ def _how_to_restore(workspace: Workspace) -> Iterator[str]:
     if not backups:
         yield f"There is no sound backup in {workspace.backups}"
         return
-    files = " ".join(f"{workspace.db}{suffix}" for suffix in ("-wal", "-shm"))
-    yield f"To restore the newest sound backup: rm -f {files} {workspace.suspect} && cp {backups[0]} {workspace.db}"
+    stale = [f"{workspace.db}-wal", f"{workspace.db}-shm", str(workspace.suspect)]
+    restore = f"{shlex.join(['rm', '-f', *stale])} && {shlex.join(['cp', str(backups[0]), str(workspace.db)])}"
+    yield f"To restore the newest sound backup: {restore}"
 
 
 def _is_sound(path: Path) -> bool:
