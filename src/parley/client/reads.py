@@ -49,7 +49,7 @@ def list_topics(
 ) -> Read[Topics]:
     """A channel's topics, most recently changed first. ``cursor`` goes on where an earlier answer ended."""
     _check_limit(limit)
-    position = parse_cursor(cursor).offset
+    position = parse_cursor(cursor, "rows").offset
     offset = offset if position is None else position
 
     def from_file(connection: "apsw.Connection") -> Topics:
@@ -106,7 +106,7 @@ def page_messages(
     ``cursor`` goes on where an earlier answer ended, in its direction.
     """
     _check_limit(limit)
-    position = parse_cursor(cursor)
+    position = parse_cursor(cursor, "messages")
     before_id, after_id = position.before_id or before_id, position.after_id or after_id
 
     def from_file(connection: "apsw.Connection") -> Messages:
@@ -149,7 +149,7 @@ def search(
     ``channel`` is an id or a name. ``cursor`` goes on where an earlier answer ended.
     """
     _check_limit(limit)
-    offset = parse_cursor(cursor).offset or 0
+    offset = parse_cursor(cursor, "rows").offset or 0
     if not query.strip() or len(query) > limits.SEARCH_QUERY_CHARS_MAX:
         raise InvalidInput(f"query must have 1 to {limits.SEARCH_QUERY_CHARS_MAX} characters", field="query")
 

@@ -4,7 +4,7 @@ A letter, a dot and a position: ``o.50`` skips 50 rows, ``b.msg_1`` goes on befo
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from parley.core.errors import InvalidInput
 from parley.core.ids import is_id
@@ -22,19 +22,19 @@ class Position(NamedTuple):
     after_id: str | None = None
 
 
-def parse_cursor(text: str | None) -> Position:
-    """The position in a cursor. Raises ``InvalidInput`` for one that nobody gave out."""
+def parse_cursor(text: str | None, of: Literal["rows", "messages"]) -> Position:
+    """The position in a cursor. Raises ``InvalidInput`` for one that no list of this kind gave out."""
     if text is None:
         return Position()
     letter, dot, position = text.partition(".")
-    if dot and is_id(position):
+    if dot and is_id(position) and (letter == "o") == (of == "rows"):
         if letter == "b":
             return Position(before_id=position)
         if letter == "a":
             return Position(after_id=position)
         if letter == "o" and position.isdecimal() and len(position) <= _OFFSET_DIGITS_MAX:
             return Position(offset=int(position))
-    raise InvalidInput("cursor is not one that this hub gave", field="cursor")
+    raise InvalidInput("cursor is not one that this list gave", field="cursor")
 
 
 def offset_cursor(offset: int, limit: int, has_more: bool) -> str | None:

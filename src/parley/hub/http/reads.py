@@ -48,7 +48,7 @@ async def channels(hub: "Hub", call: Call) -> Answer:
 
 async def topics(hub: "Hub", call: Call) -> Answer:
     limit = _limit(hub, call, PAGE_LIMIT_DEFAULT)
-    offset = parse_cursor(call.query.text("cursor")).offset
+    offset = parse_cursor(call.query.text("cursor"), "rows").offset
     if offset is None:
         offset = call.query.integer("offset", default=0, low=0, high=OFFSET_MAX)
     channel_id = call.path["channel_id"]
@@ -77,7 +77,7 @@ async def messages(hub: "Hub", call: Call) -> Answer:
     query = call.query
     limit = _limit(hub, call, PAGE_LIMIT_DEFAULT)
     before_id, after_id = _id(call, "before_id"), _id(call, "after_id")
-    position = parse_cursor(query.text("cursor"))
+    position = parse_cursor(query.text("cursor"), "messages")
     before_id, after_id = position.before_id or before_id, position.after_id or after_id
     page = hub.store.read(
         partial(
@@ -106,7 +106,7 @@ async def search(hub: "Hub", call: Call) -> Answer:
     if not text.strip() or len(text) > SEARCH_QUERY_CHARS_MAX:
         raise InvalidInput(f"query must have 1 to {SEARCH_QUERY_CHARS_MAX} characters", field="query")
     limit = _limit(hub, call, SEARCH_LIMIT_DEFAULT)
-    offset = parse_cursor(call.query.text("cursor")).offset or 0
+    offset = parse_cursor(call.query.text("cursor"), "rows").offset or 0
     channel = call.query.text("channel") or call.query.text("channel_id")
     if channel is not None:
         found = hub.store.read(partial(queries.find_channel, id_or_name=channel))
