@@ -8,7 +8,7 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
     │   ├── NotFound                 ├── MethodNotAllowed      ├── MessageDeleted
     │   ├── CrossChannelMove         ├── VersionConflict       ├── IdempotencyKeyReused
     │   ├── MissingAuth              ├── InvalidAuth           ├── HostForbidden
-    │   ├── OriginForbidden          └── CursorExpired
+    │   ├── OriginForbidden          ├── CursorExpired         └── MessageArchived
     ├── Unavailable                  the same call may work later (429, 503)
     │   ├── RateLimited              ├── ServiceUnavailable    ├── ShuttingDown
     │   └── DatabaseCorrupt          (not transient: a person must act)
@@ -38,7 +38,7 @@ class ParleyError(Exception):
     exit_code: ClassVar[Exit] = Exit.ERROR
     transient: ClassVar[bool] = False
     on_wire: ClassVar[bool] = True
-    hint: ClassVar[str] = ""
+    hint: str = ""
     """What to do next, in words for a person."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -185,6 +185,14 @@ class CursorExpired(Refused):
     hint = "Read the older events from the named archive, then resume from oldest_cursor."
 
 
+class MessageArchived(Refused):
+    """A retry with the same key: the first request succeeded, but its message was moved to an archive since."""
+
+    code = "MESSAGE_ARCHIVED"
+    status = 410
+    hint = "Take the request as done: event_id is its event. Read the message from the named archive or an earlier one."
+
+
 class Unavailable(ParleyError):
     """The same call may work later."""
 
@@ -205,6 +213,19 @@ class RateLimited(Unavailable):
         self.retry_after_seconds = retry_after
 
 
+FILE_HINTS: Final = {
+    "exists": "Name a file that does not exist yet.",
+    "not_prepared": "Run `parley up`, which prepares it; if it held data before, restore a backup first.",
+    "cannot_open": "Check that the folder exists, and who may read and write there.",
+    "read_only": "Check who may read and write the file and its folder.",
+    "io_error": "Check the path, who may write there, and the disk.",
+    "disk_full": "Free some space, then run the command again.",
+    "busy": "Another process is using the database; run the command again in a moment.",
+    "unmerged_wal": "Copy the database and its -wal file to a folder that can be written.",
+}
+"""What to do about a file that this process could not use itself, by reason: nobody sends it a Retry-After."""
+
+
 class ServiceUnavailable(Unavailable):
     """The database cannot take the write now: busy, full, or the queue is at its limit."""
 
@@ -214,6 +235,7 @@ class ServiceUnavailable(Unavailable):
     def __init__(self, message: str, *, reason: str, retry_after: float = 1.0, **details: object) -> None:
         super().__init__(message, reason=reason, **details)
         self.retry_after_seconds = retry_after
+        self.hint = FILE_HINTS.get(reason, type(self).hint)  # one that a hub answered with was not made here
 
 
 class ShuttingDown(Unavailable):

@@ -89,16 +89,29 @@ async def _origin_forbidden(make: MakeHub) -> httpx.Response:
     return await (await make()).api.client.get("/health", headers={"Origin": "http://evil.example"})
 
 
-async def _cursor_expired(make: MakeHub) -> httpx.Response:
-    folder = (await make()).workspace.root.parent / "expired"
+async def _archived(make: MakeHub) -> tuple[OpenHub, dict[str, Any]]:
+    """A hub whose one message was archived, and what was sent to post it."""
+    folder = (await make()).workspace.root.parent / "archived"
     async with open_hub(folder) as first:
-        await _message(first.api)
+        topic = await first.api.topic(await first.api.channel())
+        post = {"topic_id": topic, "sender": "ann", "content_raw": "hello", "client_message_id": "k"}
+        await first.api.call("POST", "/api/v1/messages", post, status=201)
         now_ms = first.clock.now_ms()
     workspace = workspace_in(folder)
     connection = open_writer(workspace.db)
     archive_before(connection, workspace, before_ms=now_ms + 1, now_ms=now_ms + 2)
     connection.close()
-    return await (await make(folder=folder)).api.client.get("/api/v1/events?after=1")
+    return await make(folder=folder), post
+
+
+async def _cursor_expired(make: MakeHub) -> httpx.Response:
+    hub, _ = await _archived(make)
+    return await hub.api.client.get("/api/v1/events?after=1")
+
+
+async def _message_archived(make: MakeHub) -> httpx.Response:
+    hub, post = await _archived(make)
+    return await hub.api.client.post("/api/v1/messages", json=post)
 
 
 async def _rate_limited(make: MakeHub) -> httpx.Response:
@@ -170,6 +183,7 @@ CASES: dict[str, Callable[[MakeHub], Awaitable[httpx.Response]]] = {
     "HOST_FORBIDDEN": _host_forbidden,
     "ORIGIN_FORBIDDEN": _origin_forbidden,
     "CURSOR_EXPIRED": _cursor_expired,
+    "MESSAGE_ARCHIVED": _message_archived,
     "RATE_LIMITED": _rate_limited,
     "SERVICE_UNAVAILABLE": _service_unavailable,
     "SHUTTING_DOWN": _shutting_down,

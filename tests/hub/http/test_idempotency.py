@@ -2,12 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
 from parley.core.fingerprint import request_fingerprint
+from parley.hub.archive import archive_before
+from parley.sqlite import close_quietly, open_writer
+from parley.workspace.layout import Workspace
 from tests.hub.conftest import MakeHub
 from tests.hub.hubs import OpenHub, open_hub, rows
 
@@ -176,6 +180,62 @@ async def test_keys_survive_a_restart(make_hub: MakeHub, name: str) -> None:
         done = (await send(first, request)).json()
     second = await make_hub(folder=folder)
     again = await send(second, request)
+    assert (again.status_code, again.json()) == (200, {**done, "duplicate": True})
+
+
+def archive(workspace: Workspace, now_ms: int) -> str:
+    """Archives all there is; the archive's name."""
+    connection = open_writer(workspace.db)
+    try:
+        report = archive_before(connection, workspace, before_ms=now_ms + 1, now_ms=now_ms)
+    finally:
+        close_quietly(connection)
+    assert report.path is not None
+    return report.path.name
+
+
+@pytest.mark.parametrize("name", ["post", "edit", "delete"])
+async def test_a_retry_after_the_message_was_archived_says_that_the_first_one_succeeded(
+    make_hub: MakeHub, tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "archived"
+    async with open_hub(folder) as first:
+        topic = await first.api.topic(await first.api.channel())
+        request = REQUESTS[name](World("", topic, "", (await first.api.post(topic, "first"))["id"]))
+        done = (await send(first, request)).json()
+        workspace, now_ms = first.workspace, first.clock.now_ms()
+    archive(workspace, now_ms)
+    async with open_hub(folder) as between:
+        await between.api.post(topic, "a reason for a second archive")
+    newest = archive(workspace, now_ms + 1_000)
+    hub = await make_hub(folder=folder)
+    again = await send(hub, request)
+    assert (again.status_code, again.json()["code"]) == (410, "MESSAGE_ARCHIVED")
+    assert again.json()["details"] == {
+        "message_id": done["message"]["id"],
+        "event_id": done["event_id"],
+        "archive": newest,
+    }
+    refused = await send(hub, request, **request.change)
+    assert refused.json()["code"] == "IDEMPOTENCY_KEY_REUSED", "another request is still another request"
+    if request.method == "PATCH":
+        assert (await send(hub, request, key="key-2")).json()["code"] == "NOT_FOUND", "a first request is no retry"
+
+
+async def test_a_retried_move_needs_no_message_and_is_answered_after_an_archive(
+    make_hub: MakeHub, tmp_path: Path
+) -> None:
+    folder = tmp_path / "archived"
+    async with open_hub(folder) as first:
+        channel = await first.api.channel()
+        topic, other = await first.api.topic(channel, "topic"), await first.api.topic(channel, "other")
+        message = await first.api.post(topic)
+        body = {"op": "move_topic", "to_topic_id": other, "mode": "one"}
+        request = Request("PATCH", f"/api/v1/messages/{message['id']}", body, 200, "message", {})
+        done = (await send(first, request)).json()
+        workspace, now_ms = first.workspace, first.clock.now_ms()
+    archive(workspace, now_ms)
+    again = await send(await make_hub(folder=folder), request)
     assert (again.status_code, again.json()) == (200, {**done, "duplicate": True})
 
 

@@ -4,6 +4,7 @@ from parley.core.errors import (
     CrossChannelMove,
     CursorExpired,
     IdempotencyKeyReused,
+    MessageArchived,
     MessageDeleted,
     NotFound,
     VersionConflict,
@@ -107,7 +108,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         writes.post_message,
         "Posts a message",
         {201: answers.MessageResult, 200: answers.MessageResult},
-        (NotFound, IdempotencyKeyReused),
+        (NotFound, IdempotencyKeyReused, MessageArchived),
         body=requests.CreateMessage,
     ),
     Endpoint(
@@ -119,7 +120,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         writes.patch_message,
         "Edits, deletes or moves a message",
         {200: (answers.MessageResult, answers.MoveResult)},
-        (NotFound, VersionConflict, MessageDeleted, CrossChannelMove, IdempotencyKeyReused),
+        (NotFound, VersionConflict, MessageDeleted, CrossChannelMove, IdempotencyKeyReused, MessageArchived),
         body=requests.PatchMessage,
     ),
     Endpoint(

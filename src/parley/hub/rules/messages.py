@@ -1,13 +1,20 @@
 """Messages: post, edit and delete. A message is never removed; a delete leaves a tombstone."""
 
 from parley.core import ids
-from parley.core.errors import InvalidInput, MessageDeleted, NotFound, PayloadTooLarge, VersionConflict
+from parley.core.errors import (
+    InvalidInput,
+    MessageArchived,
+    MessageDeleted,
+    NotFound,
+    PayloadTooLarge,
+    VersionConflict,
+)
 from parley.core.limits import TOMBSTONE, VERSION_MAX
 from parley.core.settings import UrlSettings
 from parley.core.urls import extract_urls
 from parley.hub.rules.attachments import attach_urls
 from parley.hub.rules.channels import topic_of
-from parley.hub.rules.idempotency import Once, earlier, remember
+from parley.hub.rules.idempotency import Earlier, Once, earlier, remember
 from parley.hub.transaction import Tx
 from parley.wire.answers import MessageResult
 from parley.wire.entities import Message
@@ -26,7 +33,7 @@ def check_content(content: str, bytes_max: int) -> None:
 def create_message(tx: Tx, request: CreateMessage, urls: UrlSettings, once: Once | None = None) -> MessageResult:
     """Posts a message to a topic."""
     if once is not None and (before := earlier(tx, once)) is not None:
-        return MessageResult(message_of(tx, before.entity_id), before.event_id, duplicate=True)
+        return _again(tx, before)
     topic = topic_of(tx, request.topic_id)
     if request.reply_to is not None:
         message_of(tx, request.reply_to)
@@ -60,7 +67,7 @@ def edit_message(
 ) -> MessageResult:
     """Replaces a message's content. A tombstone cannot be edited."""
     if (before := earlier(tx, once)) is not None:
-        return MessageResult(message_of(tx, before.entity_id), before.event_id, duplicate=True)
+        return _again(tx, before)
     old = message_of(tx, message_id)
     if old.deleted_at is not None:
         raise MessageDeleted("Cannot edit a deleted message", message_id=message_id)
@@ -85,7 +92,7 @@ def edit_message(
 def delete_message(tx: Tx, message_id: str, request: DeleteMessage, once: Once | None = None) -> MessageResult:
     """Replaces a message by a tombstone. Deleting it again changes nothing and says so with a null event id."""
     if (before := earlier(tx, once)) is not None:
-        return MessageResult(message_of(tx, before.entity_id), before.event_id, duplicate=True)
+        return _again(tx, before)
     old = message_of(tx, message_id)
     check_version(old, request.expected_version)
     if old.deleted_at is not None:
@@ -119,6 +126,20 @@ def check_version(message: Message, expected: int | None) -> None:
         raise VersionConflict(message.id, expected=expected, current=message.version)
     if message.version >= VERSION_MAX:
         raise InvalidInput("This message has reached the largest version", message_id=message.id)
+
+
+def _again(tx: Tx, before: Earlier) -> MessageResult:
+    """What the first request with the same key did, with the message as it is now. Only an archive takes one away."""
+    message = queries.get_message(tx.db, before.entity_id)
+    if message is None:
+        floor = queries.oldest_cursor(tx.db)
+        raise MessageArchived(
+            f"The first request succeeded; message {before.entity_id} was archived since",
+            message_id=before.entity_id,
+            event_id=before.event_id,
+            archive=floor and floor.archive,
+        )
+    return MessageResult(message, before.event_id, duplicate=True)
 
 
 def _attach_links(tx: Tx, message: Message, urls: UrlSettings) -> None:
