@@ -183,12 +183,20 @@ def test_a_token_that_is_revoked_on_an_open_feed_is_read_again() -> None:
     assert isinstance(feed.handle(fm.Failed(InvalidAuth("Unauthorized"))).then, fm.Stop)
 
 
-def test_an_expired_cursor_is_final_and_names_the_archive() -> None:
+@pytest.mark.parametrize(
+    ("reason", "named"),
+    [
+        ("CURSOR_EXPIRED: archive-9.sqlite3 9", {"archive": "archive-9.sqlite3", "oldest_cursor": 9}),
+        ("CURSOR_EXPIRED: archive-9.sqlite3", {"archive": "archive-9.sqlite3"}),
+        ("", {"archive": ""}),
+    ],
+)
+def test_an_expired_cursor_is_final_and_says_where_to_go_on(reason: str, named: dict[str, object]) -> None:
     feed = live(after=2)
-    ended = feed.handle(fm.Closed(4410, "CURSOR_EXPIRED: archive-1.sqlite3")).then
+    ended = feed.handle(fm.Closed(4410, reason)).then
     assert isinstance(ended, fm.Stop)
     assert isinstance(ended.error, CursorExpired)
-    assert ended.error.details == {"archive": "archive-1.sqlite3", "after_event_id": 2}
+    assert ended.error.details == {**named, "after_event_id": 2}
 
 
 @pytest.mark.parametrize("close", CLOSE_CODES, ids=lambda close: str(close.code))

@@ -257,15 +257,20 @@ class FeedMachine:
         if code == TOKEN_REVOKED:
             return self._token_refused(InvalidAuth("The hub no longer takes this token", close_code=code))
         if code == CURSOR_EXPIRED:
-            archive = reason.removeprefix(f"{CursorExpired.code}: ")
-            text = f"The events after {self._last} were moved to the archive {archive}".rstrip()
-            return self._end(CursorExpired(text, archive=archive, after_event_id=self._last))
+            return self._end(self._expired(reason))
         if code in FINAL_CODES:
             return self._end(InvalidInput(f"The hub refused the feed: {reason or code}", close_code=code))
         if code == GOING_AWAY and self._connection == "live":
             self._connection = "none"
             return Effects(Sleep(Backoff(RESTART_SECONDS, RESTART_SECONDS).delay(1, self._random)), self._down(said))
         return self._lost(said)
+
+    def _expired(self, reason: str) -> CursorExpired:
+        """The error that the close reason tells: the code, the archive, and the oldest cursor that works."""
+        archive, _, oldest = reason.removeprefix(f"{CursorExpired.code}: ").partition(" ")
+        text = f"The events after {self._last} were moved to the archive {archive}".rstrip()
+        named = {"oldest_cursor": int(oldest)} if oldest.isdecimal() else {}
+        return CursorExpired(text, archive=archive, **named, after_event_id=self._last)
 
     def _failed(self, error: ParleyError) -> Effects:
         if isinstance(error, InvalidAuth | MissingAuth):

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 WRITE_BUFFER_BYTES: Final = 256 * 1024
 """The transport's high-water mark: above it the subscriber waits for the socket to drain."""
+CLOSE_REASON_BYTES_MAX: Final = 123
+"""What fits a close frame beside its code (RFC 6455)."""
 CLOSE_SECONDS: Final = 5.0
 """How long a closing connection may take to send what is in its buffer."""
 
@@ -155,7 +157,7 @@ class FeedConnection(asyncio.Protocol):
     def close(self, code: int, reason: str) -> None:
         """Says goodbye with a close code; what was written before still goes out."""
         if self._protocol.state is State.OPEN and self._open:
-            self._protocol.send_close(code, reason)
+            self._protocol.send_close(code, reason.encode()[:CLOSE_REASON_BYTES_MAX].decode(errors="ignore"))
             self._flush()
             self._finish()
         elif self._transport is not None and not self._open:
@@ -234,7 +236,7 @@ class FeedConnection(asyncio.Protocol):
         except _BadHello as bad:
             self.close(1003, str(bad))
         except CursorExpired as expired:
-            self.close(4410, f"{expired.code}: {expired.details['archive']}")
+            self.close(4410, "{}: {archive} {oldest_cursor}".format(expired.code, **expired.details))
         except ParleyError as error:
             self._hub.log.error("feed_failed", code=error.code)
             self.close(1011, "Internal error during replay")

@@ -16,7 +16,7 @@ from tests.hub.conftest import MakeHub
 from tests.hub.damage import damage_file
 from tests.hub.feed.clients import feed, post_many, until
 from tests.hub.feed.frames import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT
-from tests.hub.hubs import OpenHub, open_hub
+from tests.hub.hubs import OpenHub, open_hub, workspace_in
 from tests.workspace.databases import writing
 
 HELLO = b'{"type":"hello","after_event_id":0}'
@@ -215,7 +215,7 @@ async def test_code_4401_ends_a_feed_after_the_grace_period_of_a_rotated_token(m
             assert await renewed.frame() == (PONG, b"still here")
 
 
-async def test_code_4410_ends_a_feed_whose_cursor_was_archived_and_names_the_archive(
+async def test_code_4410_ends_a_feed_whose_cursor_was_archived_and_says_where_to_go_on(
     make_server: MakeHub, tmp_path: Path
 ) -> None:
     archived = await archived_workspace(tmp_path / "old")
@@ -225,12 +225,27 @@ async def test_code_4410_ends_a_feed_whose_cursor_was_archived_and_names_the_arc
         closing = await client.closing()
         assert closing.close_code == 4410
         assert archived.path is not None
-        assert closing.close_reason == f"CURSOR_EXPIRED: {archived.path.name}"
+        assert closing.close_reason == f"CURSOR_EXPIRED: {archived.path.name} {archived.up_to_event_id}"
     async with feed(hub) as at_the_floor:
         assert (await at_the_floor.hello(archived.up_to_event_id))["latest_event_id"] == hub.hub.feed.latest
     async with feed(hub) as from_the_oldest:
         await from_the_oldest.hello(None)
         assert (await from_the_oldest.event())["event_id"] == archived.up_to_event_id + 1
+
+
+async def test_a_close_reason_is_cut_to_what_a_close_frame_holds(make_server: MakeHub, tmp_path: Path) -> None:
+    archived = await archived_workspace(tmp_path / "old")
+    with writing(workspace_in(tmp_path / "old")) as connection:
+        row = ("\u00e9" * 200, "0" * 64, archived.up_to_event_id + 1, 0, 0, "2026-11-16T00:00:00.000Z")
+        connection.execute(
+            "INSERT INTO archives (name, sha256, up_to_event_id, events, messages, created_at) VALUES (?, ?, ?, ?, ?, ?)",
+            row,
+        )
+    hub = await make_server(folder=tmp_path / "old")
+    async with feed(hub) as client:
+        client.send(TEXT, HELLO)
+        closing = await client.closing()
+        assert (closing.close_code, closing.close_reason) == (4410, "CURSOR_EXPIRED: " + "\u00e9" * 53)
 
 
 async def test_the_websockets_client_sees_the_same_codes(hub: OpenHub) -> None:
