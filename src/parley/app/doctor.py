@@ -12,10 +12,12 @@ from typing import Any, Final
 
 from parley.app.health import ask_health, read_server_file
 from parley.app.processes import pid_is_alive
-from parley.core.errors import ParleyError
+from parley.core.errors import AgentlipRunning, ParleyError
 from parley.core.exits import Exit
 from parley.core.files import PRIVATE_MODE
+from parley.hub.agentlip import refuse_live_agentlip
 from parley.serve.lock import Holder, probe
+from parley.serve.token import unusable_because
 from parley.sqlite import checkpoint_once, close_quietly, open_writer
 from parley.wire.server_file import WIRE_SCHEMA_VERSION, ServerFile
 from parley.workspace.checks import Check, check_workspace
@@ -31,7 +33,12 @@ FOREIGN_LOCK_NAME: Final = "writer.lock"
 
 def examine(workspace: Workspace) -> list[Check]:
     """Every check, those that need a server's view after those of the files."""
-    return [*check_workspace(workspace), *check_checkpoint(workspace), *check_serving(workspace)]
+    return [
+        *check_workspace(workspace),
+        *check_checkpoint(workspace),
+        check_token(workspace),
+        *check_serving(workspace),
+    ]
 
 
 def check_checkpoint(workspace: Workspace) -> Iterator[Check]:
@@ -59,22 +66,34 @@ def check_checkpoint(workspace: Workspace) -> Iterator[Check]:
 def check_serving(workspace: Workspace) -> Iterator[Check]:
     """The hub, its announcement, its lock, and what crashes left behind."""
     holder = probe(workspace.lock)
+    agentlip = _live_agentlip(workspace) if holder is None else None
     hint = read_server_file(workspace)
     yield check_lock(holder)
-    if hint.problem is not None:
+    if agentlip is not None:
+        yield Check("server", "warn", agentlip.message, agentlip.hint)
+    elif hint.problem is not None:
         yield Check("server_file", "error", f"{workspace.server_file.name} {hint.problem}", _REPAIR)
     elif hint.server is None:
         yield _without_server_file(holder)
     else:
         yield check_server_file(workspace, hint.server, holder)
         yield check_health(hint.server, holder)
-    yield check_leftovers(workspace, holder)
+    yield check_leftovers(workspace, in_use=holder is not None or agentlip is not None)
     notice = foreign_config_notice(workspace)
     if notice is not None:
         yield Check("foreign_config", "warn", notice, "See docs/compatibility.md for which setting is which.")
 
 
 _REPAIR: Final = "Run `parley doctor --repair`."
+
+
+def check_token(workspace: Workspace) -> Check:
+    """Whether a start would take the token file."""
+    problem = unusable_because(workspace.token)
+    if problem is None:
+        return Check("token", "ok", "The token file can be used, or the next start writes one")
+    fix = "Run `parley doctor --repair`, which sets it aside; the next start writes a new one."
+    return Check("token", "error", f"{workspace.token.name} {problem}; no hub starts with it", fix)
 
 
 def check_lock(holder: Holder | None) -> Check:
@@ -113,9 +132,9 @@ def check_health(server: ServerFile, holder: Holder | None) -> Check:
     return Check("server", "ok", f"Running (instance {answer.instance_id}, process {answer.pid}, port {server.port})")
 
 
-def check_leftovers(workspace: Workspace, holder: Holder | None) -> Check:
+def check_leftovers(workspace: Workspace, *, in_use: bool) -> Check:
     """Files that a crash or an older program left."""
-    found = leftovers(workspace) if holder is None else []
+    found = [] if in_use else leftovers(workspace)
     if found:
         names = ", ".join(str(path.relative_to(workspace.state)) for path in found)
         return Check("leftovers", "warn", f"Left behind by a crash: {names}", _REPAIR)
@@ -123,7 +142,7 @@ def check_leftovers(workspace: Workspace, holder: Holder | None) -> Check:
 
 
 def leftovers(workspace: Workspace) -> list[Path]:
-    """Temporary files, and Agentlip's lock. Only meaningful while nobody holds the workspace."""
+    """Temporary files, and Agentlip's lock. Only meaningful while no hub of either kind runs."""
     folders = (workspace.state, workspace.backups, workspace.archives)
     found = [path for folder in folders if folder.is_dir() for path in sorted(folder.glob(".*.tmp"))]
     foreign_lock = workspace.lock.with_name(FOREIGN_LOCK_NAME)
@@ -168,6 +187,15 @@ def _without_server_file(holder: Holder | None) -> Check:
         f"Process {holder.pid} holds the workspace but has not announced itself",
         "If it is not just starting: `parley down`, `parley up`.",
     )
+
+
+def _live_agentlip(workspace: Workspace) -> AgentlipRunning | None:
+    """An Agentlip hub that answers; it does not know our lock, and its files are not stale."""
+    try:
+        refuse_live_agentlip(workspace)
+    except AgentlipRunning as running:
+        return running
+    return None
 
 
 def _db_id(workspace: Workspace) -> str | None:

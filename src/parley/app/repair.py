@@ -16,11 +16,12 @@ from typing import Final
 import apsw
 
 from parley.app.doctor import leftovers
-from parley.core.clock import Clock, iso
+from parley.core.clock import Clock, iso, stamp
 from parley.core.errors import HubRunning, ParleyError, WriterLockHeld
 from parley.core.files import PRIVATE_MODE
 from parley.hub.agentlip import refuse_live_agentlip
 from parley.serve.lock import InstanceLock
+from parley.serve.token import unusable_because
 from parley.sqlite import (
     CheckpointResult,
     backup_name,
@@ -51,6 +52,7 @@ def repair(workspace: Workspace, clock: Clock) -> list[str]:
         ) from held
     with lock:
         refuse_live_agentlip(workspace)
+        done += _set_token_aside(workspace, clock)
         done += _remove_stale(workspace)
         done += _rebuild(workspace, clock)
     return done
@@ -90,6 +92,13 @@ def _told(result: CheckpointResult) -> str:
     if not result.complete:
         return "A reader or writer was in the way; the write-ahead log was merged in part"
     return "The write-ahead log is merged and empty"
+
+
+def _set_token_aside(workspace: Workspace, clock: Clock) -> Iterator[str]:
+    if unusable_because(workspace.token) is not None:
+        kept = workspace.token.with_name(f"{workspace.token.name}.unusable-{stamp(clock.now_ms())}")
+        workspace.token.rename(kept)
+        yield f"Set the token file aside as {kept.name}; the next start writes a new one"
 
 
 def _remove_stale(workspace: Workspace) -> Iterator[str]:

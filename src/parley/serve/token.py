@@ -119,6 +119,23 @@ class TokenStore:
         return (token if _FORM.fullmatch(token) else None), warnings
 
 
+def unusable_because(path: Path) -> str | None:
+    """Why a start would refuse this file, or None; one that is not there is written by the next start."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    try:
+        token = os.read(descriptor, _READ_BYTES_MAX).strip()
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    finally:
+        os.close(descriptor)
+    return None if _FORM.fullmatch(token) else "holds no usable token"
+
+
 def _signature(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
