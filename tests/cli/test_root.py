@@ -88,7 +88,6 @@ def parley_version() -> str:
     "args",
     [
         ["nonsense"],
-        ["msg"],
         ["msg", "nonsense"],
         ["channel", "list", "--nonsense"],
         ["msg", "tail"],
@@ -112,6 +111,15 @@ def test_a_usage_error_exits_with_1_and_is_json_when_asked_for(args: list[str], 
         assert written.stdout.count("\n") == 1
         assert written.json["status"] == "error"
         assert written.json["code"] == "INVALID_INPUT"
+
+
+def test_a_group_without_a_command_shows_its_help_and_is_an_error(parley: Parley) -> None:
+    spoken = parley("msg")
+    assert (spoken.code, spoken.stdout) == (1, "")
+    assert spoken.stderr == parley("msg", "--help").stdout
+
+    for written in (parley("msg", "--json"), parley("--json", "msg")):
+        assert (written.code, written.stderr, written.json["code"]) == (1, "", "INVALID_INPUT")
 
 
 def test_a_near_miss_is_met_with_a_suggestion(parley: Parley) -> None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, Param
 import typer
 
 from parley.cli.output import Output
+from parley.core.errors import InvalidInput
+from parley.core.exits import Exit
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -90,9 +92,19 @@ def single() -> typer.Typer:
 
 def group(about: str) -> typer.Typer:
     """An app for a module with several commands under one name."""
-    app = typer.Typer(rich_markup_mode=None, add_completion=False, no_args_is_help=True, help=about)
-    app.callback()(lambda: None)
+    app = typer.Typer(rich_markup_mode=None, add_completion=False, help=about)
+    app.callback(invoke_without_command=True)(_require_command)
     return app
+
+
+def _require_command(ctx: typer.Context) -> None:
+    """A group by itself does nothing: a person is shown its help, a program is told its mistake."""
+    if ctx.invoked_subcommand is not None:
+        return
+    if isinstance(ctx.obj, Shared) and ctx.obj.json:
+        raise InvalidInput("Missing command.", usage=f"{ctx.command_path} --help")
+    sys.stderr.write(ctx.get_help() + "\n")
+    raise typer.Exit(Exit.ERROR)
 
 
 def command(
