@@ -13,7 +13,9 @@ import pytest
 
 from parley.app.start import UpOptions, start_detached
 from parley.app.stop import stop_hub
+from parley.cli.commands.archive import moment_ms
 from parley.client import Client
+from parley.core.clock import ManualClock, parse_iso
 from parley.wire.server_file import ServerFile
 from parley.workspace import discovery
 from parley.workspace.layout import Workspace
@@ -234,8 +236,57 @@ def test_archive_moves_what_is_old_and_says_where(parley: Parley, workspace: Wor
     assert by_name(parley("doctor", "-w", workspace.root, "--json").json)["events"]["status"] == "ok"
 
 
-def test_archive_needs_a_time_and_a_stopped_hub(parley: Parley, workspace: Workspace) -> None:
-    assert parley("archive", "--before", "soon", "-w", workspace.root, "--json").json["code"] == "INVALID_INPUT"
+def test_archive_takes_an_age_in_the_place_of_a_time(parley: Parley, workspace: Workspace) -> None:
+    fill(workspace)
+    assert parley("archive", "--before", "1d", "-w", workspace.root, "--json").json["events"] == 0
+    assert parley("archive", "--before", "0s", "-w", workspace.root, "--json").json["events"] > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30s", 30), ("2m", 120), ("12h", 43_200), ("30d", 2_592_000), ("1w", 604_800), ("2025-12-31", 86_400)],
+)
+def test_a_time_and_an_age_name_the_same_moments(text: str, seconds: int) -> None:
+    clock = ManualClock(parse_iso("2026-01-01"))
+    assert clock.now_ms() - moment_ms(text, clock) == seconds * 1000
+
+
+@pytest.mark.parametrize("before", ["soon", "3", "3y", "-1d", "99999999999999d"])
+def test_archive_refuses_what_is_neither_a_time_nor_an_age(before: str, parley: Parley, workspace: Workspace) -> None:
+    result = parley("archive", f"--before={before}", "-w", workspace.root, "--json")
+    assert (result.code, result.json["code"]) == (1, "INVALID_INPUT")
+
+
+def test_a_local_failure_has_a_hint_about_files_and_not_about_a_server(parley: Parley, workspace: Workspace) -> None:
+    nowhere = parley("backup", workspace.root / "missing" / "copy", "-w", workspace.root, "--json")
+    workspace.db.write_bytes(b"")
+    unprepared = parley("channel", "list", "-w", workspace.root, "--json")
+    finding = by_name(parley("doctor", "-w", workspace.root, "--json").json)["database"]
+    assert {nowhere.json["code"], unprepared.json["code"]} == {"SERVICE_UNAVAILABLE"}
+    for hint in (nowhere.json["hint"], unprepared.json["hint"], finding["fix"]):
+        assert hint
+        assert "Retry-After" not in hint
+    assert "parley up" in finding["fix"]
+
+
+def test_a_token_file_of_no_use_is_found_and_set_aside(parley: Parley, workspace: Workspace) -> None:
+    workspace.token.write_text("x")
+    workspace.token.chmod(0o600)
+    found = parley("doctor", "-w", workspace.root, "--json")
+    assert (found.code, by_name(found.json)["token"]["status"]) == (1, "error")
+    assert "--repair" in by_name(found.json)["token"]["fix"]
+    assert workspace.token.read_text() == "x"
+
+    repaired = parley("doctor", "--repair", "-w", workspace.root, "--json")
+    assert (repaired.code, by_name(repaired.json)["token"]["status"]) == (0, "ok")
+    (kept,) = workspace.state.glob("token.unusable-*")
+    assert kept.read_text() == "x"
+    assert any(kept.name in line for line in repaired.json["repairs"])
+    start_detached(workspace, UpOptions())
+    assert by_name(parley("doctor", "-w", workspace.root, "--json").json)["token"]["status"] == "ok"
+
+
+def test_archive_needs_a_stopped_hub(parley: Parley, workspace: Workspace) -> None:
     start_detached(workspace, UpOptions())
     result = parley("archive", "--before", "2100-01-01", "-w", workspace.root, "--json")
     assert (result.code, result.json["code"]) == (1, "HUB_RUNNING")
