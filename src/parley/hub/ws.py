@@ -17,7 +17,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 from websockets.datastructures import Headers
 from websockets.exceptions import PayloadTooBig
-from websockets.frames import Frame, Opcode
+from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
@@ -68,6 +68,13 @@ def feed_protocol(hub: "Hub") -> type[asyncio.Protocol]:
     return BoundFeedConnection
 
 
+class _FeedProtocol(ServerProtocol):
+    """The library's protocol with our words: its own tell a client sizes in a form that changes with its version."""
+
+    def fail(self, code: CloseCode | int, reason: str = "") -> None:
+        super().fail(code, "Message too large" if code == CloseCode.MESSAGE_TOO_BIG else reason)
+
+
 class FeedConnection(asyncio.Protocol):
     """One connection: the handshake, then a hello, then events until one side closes."""
 
@@ -76,7 +83,7 @@ class FeedConnection(asyncio.Protocol):
         self._settings = hub.settings.websocket
         self._loop = asyncio.get_running_loop()
         self._connections = cast("set[Any]", server_state.connections)
-        self._protocol = ServerProtocol(max_size=self._settings.message_bytes_max, logger=_library_log)
+        self._protocol = _FeedProtocol(max_size=self._settings.message_bytes_max, logger=_library_log)
         self._transport: asyncio.Transport | None = None
         self._subscriber = Subscriber(hub.feed, self)
         self._fragments: list[bytes] = []

@@ -143,12 +143,14 @@ async def test_code_1009_ends_a_feed_whose_client_sends_a_message_above_the_limi
     hub = await make_server({"websocket": {"message_bytes_max": 1_024}})
     async with feed(hub) as client:
         client.send(TEXT, b" " * 1_025)
-        assert (await client.closing()).close_code == 1009
+        closing = await client.closing()
+        assert (closing.close_code, closing.close_reason) == (1009, "Message too large")
         await client.ended()
     async with feed(hub) as in_fragments:
         in_fragments.send(TEXT, b" " * 600, fin=False)
         in_fragments.send(CONTINUATION, b" " * 600)
-        assert (await in_fragments.closing()).close_code == 1009
+        closing = await in_fragments.closing()
+        assert (closing.close_code, closing.close_reason) == (1009, "Message too large")
     async with feed(hub) as at_the_limit:
         at_the_limit.send(TEXT, HELLO.ljust(1_024))
         assert json.loads((await at_the_limit.frame()).payload)["type"] == "hello_ok"
@@ -236,10 +238,10 @@ async def test_code_4410_ends_a_feed_whose_cursor_was_archived_and_says_where_to
 async def test_a_close_reason_is_cut_to_what_a_close_frame_holds(make_server: MakeHub, tmp_path: Path) -> None:
     archived = await archived_workspace(tmp_path / "old")
     with writing(workspace_in(tmp_path / "old")) as connection:
-        row = ("\u00e9" * 200, "0" * 64, archived.up_to_event_id + 1, 0, 0, "2026-11-16T00:00:00.000Z")
         connection.execute(
-            "INSERT INTO archives (name, sha256, up_to_event_id, events, messages, created_at) VALUES (?, ?, ?, ?, ?, ?)",
-            row,
+            "INSERT INTO archives (name, sha256, up_to_event_id, events, messages, created_at)"
+            " VALUES (?, ?, ?, 0, 0, '2026-11-16T00:00:00.000Z')",
+            ("\u00e9" * 200, "0" * 64, archived.up_to_event_id + 1),
         )
     hub = await make_server(folder=tmp_path / "old")
     async with feed(hub) as client:
