@@ -26,6 +26,7 @@ from parley.core.errors import (
     CursorExpired,
     HostForbidden,
     InvalidAuth,
+    InvalidInput,
     MissingAuth,
     NotFound,
     OriginForbidden,
@@ -196,6 +197,9 @@ class FeedConnection(asyncio.Protocol):
         """Raises the reason why this caller gets no feed."""
         hub = self._hub
         path, _, query = request.path.partition("?")
+        for name in ("Host", "Origin", "Authorization"):
+            if len(request.headers.get_all(name)) > 1:
+                raise InvalidInput(f"{name} is given more than once", field=name)
         host = _header(request, "Host")
         if not host_allowed(host, port=hub.port, extra=hub.host_names):
             raise HostForbidden("The Host header does not name this machine")

@@ -56,6 +56,14 @@ async def test_an_upgrade_from_another_origin_is_answered_with_403_origin_forbid
         assert (refused.value.status, refused.value.body["code"]) == (403, "ORIGIN_FORBIDDEN"), origin
 
 
+async def test_an_upgrade_with_two_hosts_or_two_origins_or_two_tokens_is_answered_with_400(hub: OpenHub) -> None:
+    own = f"127.0.0.1:{hub.hub.port}"
+    for name, value in (("Host", own), ("Origin", f"http://{own}"), ("Authorization", f"Bearer {hub.token}")):
+        with pytest.raises(Refused) as refused:
+            await upgrade(hub, headers={name: f"{value}\r\n{name}: {value}"})
+        assert (refused.value.status, refused.value.body["details"]) == (400, {"field": name})
+
+
 async def test_the_hubs_own_origin_is_welcome(hub: OpenHub) -> None:
     async with feed(hub, headers={"Origin": f"http://127.0.0.1:{hub.hub.port}"}) as own:
         assert own.headers["x-instance-id"] == INSTANCE_ID

@@ -321,6 +321,24 @@ class TestHostAndOrigin:
         assert (await hub.api.get(CHANNELS))["channels"] == []
 
 
+@pytest.mark.parametrize("path", ["/health", CHANNELS])
+@pytest.mark.parametrize("name", ["Host", "Origin", "Authorization", "Idempotency-Key", "Content-Length"])
+async def test_a_header_that_decides_is_not_given_twice(hub: OpenHub, path: str, name: str) -> None:
+    own = {"Host": f"127.0.0.1:{PORT}", "Origin": f"http://127.0.0.1:{PORT}", "Authorization": f"Bearer {hub.token}"}
+    headers = [*((key, value) for key, value in own.items() if key != name), *[(name, own.get(name, "1"))] * 2]
+    answer = await send(hub, path=path, headers=headers)
+    assert refusal(answer) == (400, "INVALID_INPUT")
+    assert answer.json() == {
+        "error": f"{name} is given more than once",
+        "code": "INVALID_INPUT",
+        "details": {"field": name},
+    }
+
+
+async def test_a_header_that_decides_nothing_may_be_given_twice(hub: OpenHub) -> None:
+    assert (await send(hub, headers=[("Accept", "a/b"), ("Accept", "c/d")])).status_code == 200
+
+
 class TestQuery:
     """Query parameters."""
 

@@ -25,9 +25,8 @@ from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
 from parley.hub.http.endpoint import Endpoint, Param
 from parley.wire.answers import ErrorBody
 
-_ALWAYS: tuple[type[ParleyError], ...] = (HostForbidden, OriginForbidden, InternalError)
+_ALWAYS: tuple[type[ParleyError], ...] = (InvalidInput, HostForbidden, OriginForbidden, InternalError)
 _PRIVATE: tuple[type[ParleyError], ...] = (
-    InvalidInput,
     MissingAuth,
     InvalidAuth,
     RateLimited,

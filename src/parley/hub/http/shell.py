@@ -1,6 +1,6 @@
-"""What every HTTP request passes, in this order: our Host and Origin, a known path, a hub that is not stopping, the
-rate limits, the token, a body of bearable size and the right shape. Then the handler, and one way out for answers and
-errors.
+"""What every HTTP request passes, in this order: headers that say one thing, our Host and Origin, a known path, a hub
+that is not stopping, the rate limits, the token, a body of bearable size and the right shape. Then the handler, and one
+way out for answers and errors.
 
 This is plain ASGI on the hot path of every write, so it keeps to dictionaries and bytes.
 """
@@ -47,6 +47,8 @@ Headers = dict[bytes, bytes]
 
 SLOW_SECONDS: Final = 1.0
 """A request that took longer is a problem worth a line in the log."""
+_GIVEN_ONCE: Final = (b"host", b"origin", b"authorization", b"idempotency-key", b"content-length")
+"""Headers that decide something: of two values, another reader on the way might have believed the other one."""
 _BEARER: Final = b"bearer "
 _NO_PATH: Final[Mapping[str, str]] = {}
 _JSON: Final = b"application/json"
@@ -134,6 +136,8 @@ class Shell:
         limit: list[Decision],
     ) -> tuple[Answer, str]:
         hub = self._hub
+        if len(headers) != len(scope["headers"]):
+            _refuse_repeated(scope["headers"])
         host = headers.get(b"host")
         if not host_allowed(host, port=hub.port, extra=hub.host_names):
             raise HostForbidden("The Host header does not name this machine")
@@ -272,6 +276,14 @@ def _error_headers(error: ParleyError) -> list[tuple[bytes, bytes]]:
     if error.status == 401:
         return [(b"www-authenticate", b"Bearer")]
     return []
+
+
+def _refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    names = [name for name, _ in headers]
+    for name in _GIVEN_ONCE:
+        if names.count(name) > 1:
+            field = name.decode().title()
+            raise InvalidInput(f"{field} is given more than once", field=field)
 
 
 def _too_large(most: int) -> PayloadTooLarge:
