@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,7 +10,7 @@ import pytest
 
 from parley.hub.http.protocol import HEAD_BYTES_MAX, HubHttpProtocol
 from tests.hub.conftest import MakeHub
-from tests.hub.hubs import DEADLINE_SECONDS, OpenHub
+from tests.hub.hubs import DEADLINE_SECONDS, INSTANCE_ID, OpenHub
 
 
 class Line:
@@ -141,6 +142,8 @@ async def test_what_is_not_http_is_400_as_json_and_ends_the_connection(hub: Open
         status, headers, body = await line.answer()
         assert (status, json.loads(body)["code"]) == (400, "INVALID_INPUT")
         assert headers["x-content-type-options"] == "nosniff"
+        assert (headers["x-instance-id"], headers["x-protocol-version"]) == (INSTANCE_ID, "v1")
+        assert re.fullmatch("[0-9a-f-]{36}", headers["x-request-id"])
         assert await line.ended()
 
 

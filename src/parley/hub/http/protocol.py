@@ -10,13 +10,13 @@ request has a largest size, and a connection that falls silent in the middle of 
 
 import asyncio
 from http import HTTPStatus
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from parley.core.errors import InvalidInput
 from parley.hub.http.shell import Response, Shell, head_lines
-from parley.serve import SECURITY_HEADERS
+from parley.serve import SECURITY_HEADERS, request_id
 from parley.wire.answers import error_body
 from parley.workspace.log import encode_json
 
@@ -92,10 +92,12 @@ class HubHttpProtocol(HttpToolsProtocol):
             super()._start_asgi_task(cycle, app)
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP gets the same shape of error as everything else."""
+        """What is not HTTP gets the same shape of error and the same headers as everything else."""
         body = encode_json(error_body(InvalidInput(msg)))
-        headers = [(b"content-type", b"application/json"), *SECURITY_HEADERS]
-        self.transport.write(render(Response(400, headers, body), b"", close=True))
+        headers = [(b"content-type", b"application/json"), (b"x-request-id", request_id(None).encode())]
+        app = cast(Any, self).app
+        common = app.common_head if isinstance(app, Shell) else head_lines(SECURITY_HEADERS)
+        self.transport.write(render(Response(400, headers, body), common, close=True))
         self.transport.close()
 
     async def _respond(self, cycle: RequestResponseCycle, shell: Shell) -> None:
