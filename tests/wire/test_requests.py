@@ -1,5 +1,6 @@
 """Request bodies: what passes, what does not, and that unknown members are no mistake."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -73,6 +74,13 @@ def test_a_bad_field_is_named(kind: Any, body: Any, place: str) -> None:
     with pytest.raises(msgspec.ValidationError) as refusal:
         decode(kind, body)
     assert place in str(refusal.value)
+
+
+def test_every_pattern_has_words_for_a_person() -> None:
+    kinds = [kind for kind in vars(requests).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
+    _, components = msgspec.json.schema_components(kinds)
+    found = set(re.findall(r'"pattern":("(?:[^"\\]|\\.)*")', msgspec.json.encode(components).decode()))
+    assert {msgspec.json.decode(pattern) for pattern in found} == set(requests.PATTERN_WORDS)
 
 
 @pytest.mark.parametrize(

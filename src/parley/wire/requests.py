@@ -1,6 +1,6 @@
 """Request bodies of the hub's API. Unknown members are ignored, so that newer clients can talk to older hubs."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,8 +11,19 @@ _END = r"(?![\s\S])"
 """The very end of a text, for Python and for readers of the OpenAPI document alike; ``$`` lets a line break pass."""
 _NO_CONTROLS = rf"^[^\x00-\x1f\x7f]*{_END}"
 _NOT_BLANK = rf"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*{_END}"
+_PRINTABLE = rf"^[\x21-\x7e]+{_END}"
+_ID = rf"^[A-Za-z0-9_-]{{1,64}}{_END}"
+_ID_WORDS = "1 to 64 of A-Z, a-z, 0-9, _ and -"
 
-Id = Annotated[str, Meta(pattern=rf"^[A-Za-z0-9_-]{{1,64}}{_END}", description="1 to 64 of A-Z, a-z, 0-9, _ and -")]
+PATTERN_WORDS: Final = {
+    _NO_CONTROLS: "must not contain control characters",
+    _NOT_BLANK: "must not be blank or contain control characters",
+    _PRINTABLE: "must be printable ASCII without blanks",
+    _ID: f"must be {_ID_WORDS}",
+}
+"""What a person is told instead of a pattern that a text does not match."""
+
+Id = Annotated[str, Meta(pattern=_ID, description=_ID_WORDS)]
 Name = Annotated[str, Meta(min_length=1, max_length=limits.CHANNEL_NAME_CHARS_MAX, pattern=_NOT_BLANK)]
 Title = Annotated[str, Meta(min_length=1, max_length=limits.TOPIC_TITLE_CHARS_MAX, pattern=_NOT_BLANK)]
 Sender = Annotated[str, Meta(min_length=1, max_length=limits.SENDER_CHARS_MAX, pattern=_NOT_BLANK)]
@@ -24,7 +35,7 @@ ClientKey = Annotated[
     Meta(
         min_length=1,
         max_length=limits.IDEMPOTENCY_KEY_CHARS_MAX,
-        pattern=rf"^[\x21-\x7e]+{_END}",
+        pattern=_PRINTABLE,
         description="printable ASCII",
     ),
 ]

@@ -149,6 +149,42 @@ async def test_a_bad_field_is_named_without_its_content(hub: OpenHub) -> None:
     assert "secret-words" not in answer.text
 
 
+NAME_WORDS = "must not be blank or contain control characters"
+ID_WORDS = "must be 1 to 64 of A-Z, a-z, 0-9, _ and -"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "words"),
+    [
+        (CHANNELS, {"name": " "}, "name", NAME_WORDS),
+        ("/api/v1/topics", {"channel_id": "a b", "title": "t"}, "channel_id", ID_WORDS),
+        (
+            "/api/v1/messages",
+            {"topic_id": "t", "sender": "ann", "content_raw": "", "client_message_id": "a b"},
+            "client_message_id",
+            "must be printable ASCII without blanks",
+        ),
+        (
+            "/api/v1/topics/t/attachments",
+            {"kind": "k", "value_json": {}, "key": "\n"},
+            "key",
+            "must not contain control characters",
+        ),
+        (CHANNELS, {}, "name", "must be given"),
+        ("/api/v1/topics", {"channel_id": "c"}, "title", "must be given"),
+    ],
+)
+async def test_a_person_is_told_in_words_what_is_wrong_with_which_field(
+    hub: OpenHub, path: str, body: dict[str, Any], field: str, words: str
+) -> None:
+    answer = await send(hub, "POST", path, json=body)
+    assert answer.json() == {
+        "error": f"{field}: {words}",
+        "code": "INVALID_INPUT",
+        "details": {"field": field},
+    }
+
+
 class TestSize:
     """413: by what is declared and by what really comes."""
 

@@ -34,6 +34,7 @@ from parley.hub.http.writes import idempotency_key
 from parley.serve import SECURITY_HEADERS, Decision, host_allowed, origin_allowed, request_id
 from parley.sqlite import translate
 from parley.wire.answers import error_body
+from parley.wire.requests import PATTERN_WORDS
 from parley.wire.server_file import PROTOCOL_VERSION
 from parley.workspace.log import encode_json
 
@@ -49,6 +50,8 @@ SLOW_SECONDS: Final = 1.0
 """A request that took longer is a problem worth a line in the log."""
 _GIVEN_ONCE: Final = (b"host", b"origin", b"authorization", b"idempotency-key", b"content-length")
 """Headers that decide something: of two values, another reader on the way might have believed the other one."""
+_MISSING: Final = "Object missing required field `"
+_MISMATCHES: Final = {f"Expected `str` matching regex {each!r}": words for each, words in PATTERN_WORDS.items()}
 _BEARER: Final = b"bearer "
 _NO_PATH: Final[Mapping[str, str]] = {}
 _JSON: Final = b"application/json"
@@ -291,7 +294,10 @@ def _too_large(most: int) -> PayloadTooLarge:
 
 
 def _invalid(error: msgspec.ValidationError) -> InvalidInput:
-    """msgspec names the place as ``$.field``; a client wants ``field``."""
+    """msgspec names the place as ``$.field``, and a pattern as it is written; a client wants ``field`` and words."""
     text, _, place = str(error).partition(" - at `")
     field = place.rstrip("`").removeprefix("$").lstrip(".")
+    if text.startswith(_MISSING):
+        field, text = text.removeprefix(_MISSING).rstrip("`"), "must be given"
+    text = _MISMATCHES.get(text, text)
     return InvalidInput(f"{field}: {text}" if field else text, **({"field": field} if field else {}))

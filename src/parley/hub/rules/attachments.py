@@ -24,7 +24,10 @@ def check_attachment(request: AddAttachment, bytes_max: int) -> str:
         raise InvalidInput(f"value_json is nested deeper than {JSON_DEPTH_MAX}", field="value_json")
     if request.kind in LINK_KINDS:
         check_link(request.value_json)
-    text = canonical_json(request.value_json)
+    try:
+        text = canonical_json(request.value_json)
+    except InvalidInput as error:
+        raise InvalidInput(f"value_json: {error.message}", field="value_json") from error
     if len(text) > bytes_max:
         raise PayloadTooLarge(f"Attachment metadata too large (max {bytes_max} bytes)", limit_bytes=bytes_max)
     return text.decode()
