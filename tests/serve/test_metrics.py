@@ -216,6 +216,19 @@ def test_a_quantile_lies_in_the_bucket_of_the_exact_one(values: list[float], sha
     assert low - 1e-12 <= found <= high + 1e-12
 
 
+@pytest.mark.parametrize(
+    ("sizes", "expected"), [([1], (1, 1)), ([1] * 90 + [2] * 10, (1, 2)), ([3, 3, 3, 3], (3, 4)), ([5, 1, 1], (1, 8))]
+)
+def test_a_quantile_of_things_that_are_counted_is_whole_and_never_less_than_one(
+    metrics: Metrics, sizes: list[int], expected: tuple[int, int]
+) -> None:
+    for size in sizes:
+        metrics.observe("parley_write_batch_size", size)
+    entry = metrics.snapshot()["parley_write_batch_size"]
+    assert isinstance(entry, dict)
+    assert (entry["p50"], entry["p95"]) == expected
+
+
 def test_a_quantile_beyond_the_largest_bound_is_that_bound() -> None:
     histogram = Histogram(SECONDS)
     histogram.counts[-1] = 3

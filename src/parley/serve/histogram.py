@@ -1,7 +1,7 @@
 """Counts of observations by size: small enough to keep one per endpoint, exact enough for quantiles on a log line."""
 
 from collections.abc import Iterable, Sequence
-from math import inf
+from math import ceil, inf
 from typing import Final, Self
 
 SECONDS: Final = (
@@ -60,7 +60,8 @@ class Histogram:
     def quantile(self, share: float) -> float | None:
         """The value that ``share`` of the observations do not exceed, interpolated within its bucket.
 
-        ``None`` without observations; the largest bound if it lies beyond.
+        ``None`` without observations; the largest bound if it lies beyond. Things that are counted are whole, so a
+        quantile of ``SIZES`` is rounded up: there is no batch of half a write.
         """
         rank = share * self.count
         if rank == 0:
@@ -68,6 +69,7 @@ class Histogram:
         running, low = 0, 0.0
         for bound, count in zip(self.bounds, self.counts, strict=False):
             if running + count >= rank:
-                return low + (bound - low) * (rank - running) / count
+                value = low + (bound - low) * (rank - running) / count
+                return float(ceil(value)) if self.bounds is SIZES else value
             running, low = running + count, bound
         return self.bounds[-1]
