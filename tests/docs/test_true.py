@@ -7,6 +7,7 @@ import pytest
 
 from parley.core import limits
 from parley.core.registry import registry
+from parley.hub.http.protocol import HEAD_BYTES_MAX, IDLE_LOOKS, HubHttpProtocol
 from parley.workspace.config import parse_settings
 from scripts.docs import command_helps
 from tests.docs.markdown import NAMES, blocks, document, prose
@@ -54,6 +55,16 @@ def test_a_document_names_only_what_exists(name: str) -> None:
     assert settings_named(text) - SETTINGS == set()
     assert metrics_named(text) - {metric.name for metric in PUBLIC.metrics} == set()
     assert codes_named(text) - UPPER_CASE == set()
+
+
+@pytest.mark.parametrize("name", ["docs/protocol.md", "docs/security.md"])
+def test_the_limits_of_a_connection_are_told_as_they_are(name: str) -> None:
+    """Silence is found at the next look but one at the latest, so each time has two ends."""
+    look = round(HubHttpProtocol.silence_seconds)
+    text = document(name)
+    assert f"{HEAD_BYTES_MAX // 1024} KiB" in text
+    assert f"{look} to {2 * look} seconds" in text
+    assert f"{IDLE_LOOKS * look} to {(IDLE_LOOKS + 1) * look} seconds" in text
 
 
 def test_what_does_not_exist_is_found() -> None:
