@@ -269,6 +269,23 @@ def test_a_local_failure_has_a_hint_about_files_and_not_about_a_server(parley: P
     assert "parley up" in finding["fix"]
 
 
+def test_a_file_that_the_system_refuses_is_named_and_is_no_fault_of_ours(parley: Parley, workspace: Workspace) -> None:
+    workspace.backups.write_text("in the way")
+    result = parley("backup", "-w", workspace.root, "--json")
+    assert (result.code, result.stderr) == (1, "")
+    assert (result.json["code"], result.json["details"]["reason"]) == ("SERVICE_UNAVAILABLE", "io_error")
+    assert str(workspace.backups) in result.json["error"]
+
+
+def test_a_log_that_cannot_be_opened_prevents_a_detached_start_with_a_reason(
+    parley: Parley, workspace: Workspace
+) -> None:
+    (workspace.logs / "hub.log").mkdir(parents=True)
+    result = parley("up", "--detach", "-w", workspace.root)
+    assert result.code == 1
+    assert result.stderr.startswith(f"Error: Cannot open the log in {workspace.logs}")
+
+
 def test_a_token_file_of_no_use_is_found_and_set_aside(parley: Parley, workspace: Workspace) -> None:
     workspace.token.write_text("x")
     workspace.token.chmod(0o600)

@@ -125,8 +125,11 @@ def start_detached(workspace: Workspace, options: UpOptions) -> dict[str, Any]:
 
 
 def _open_log(workspace: Workspace) -> int:
-    workspace.logs.mkdir(mode=_FOLDER_MODE, exist_ok=True)
-    return os.open(workspace.logs / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
+    try:
+        workspace.logs.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        return os.open(workspace.logs / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
+    except OSError as error:
+        raise StartupFailed(f"Cannot open the log in {workspace.logs}: {error.strerror}") from error
 
 
 def _reported_error(report: dict[str, Any]) -> ParleyError:

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from parley.cli.call import JsonOption, NoColorOption, Shared, WorkspaceOption
 from parley.cli.output import Output
-from parley.core.errors import InternalError, InvalidInput, ParleyError
+from parley.core.errors import InternalError, InvalidInput, ParleyError, ServiceUnavailable
 from parley.core.exits import Exit
 
 PROGRAM: Final = "parley"
@@ -148,6 +148,9 @@ def run(args: Sequence[str]) -> int:
         output.error(InvalidInput("What was given is not text in UTF-8"), hint="Send it as UTF-8.")
         return Exit.ERROR
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:  # a full disk, a read-only mount, a mode
+            output.error(ServiceUnavailable(f"{error.filename}: {error.strerror}", reason="io_error"))
+            return Exit.ERROR
         traceback.print_exc()
         output.error(InternalError(f"{type(error).__name__}: {error}"), hint="Report it with the lines above it.")
         return Exit.ERROR

@@ -4,6 +4,7 @@ Each check is a function that looks at one thing and says in words what it found
 changes anything. Whether a hub runs and answers is checked where servers are known.
 """
 
+import shlex
 import shutil
 import stat
 from collections.abc import Iterator
@@ -100,7 +101,7 @@ def check_modes(workspace: Workspace) -> Check:
         "modes",
         "error" if secret else "warn",
         f"Open to other users: {', '.join(open_files)}",
-        "Run `parley doctor --repair`, or `chmod -R go= ` on the state folder.",
+        f"Run `parley doctor --repair`, or `{shlex.join(['chmod', '-R', 'go=', str(workspace.state)])}`.",
     )
 
 
