@@ -1,12 +1,7 @@
 """What the doctor makes of a lock, a ``server.json`` and a silence that do not fit together."""
 
-import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import msgspec
 import pytest
@@ -19,7 +14,8 @@ from parley.wire.server_file import ServerFile
 from parley.workspace.checks import Check
 from parley.workspace.layout import Workspace
 from parley.workspace.reading import open_reading
-from tests.workspace.databases import AGENTLIP_DB_ID, make_agentlip
+from tests.app.agentlip import agentlip_answers
+from tests.workspace.databases import make_agentlip
 
 
 @pytest.fixture
@@ -33,32 +29,6 @@ def announce(workspace: Workspace, *, mode: int = 0o600, pid: int | None = None)
         server = ServerFile("i", reading.db_id, 1, "127.0.0.1", "t", pid or os.getpid(), "")
     workspace.server_file.write_bytes(msgspec.json.encode(server))
     workspace.server_file.chmod(mode)
-
-
-@contextmanager
-def agentlip_answers(workspace: Workspace) -> Iterator[None]:
-    """What an Agentlip hub shows of itself: its health, its ``server.json`` and the file that is its lock."""
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps({"status": "ok", "db_id": AGENTLIP_DB_ID, "instance_id": "i", "pid": os.getpid()})
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as listening:
-        Thread(target=listening.serve_forever, args=(0.01,)).start()
-        server = ServerFile("i", AGENTLIP_DB_ID, listening.server_port, "127.0.0.1", "t", os.getpid(), "")
-        workspace.server_file.write_bytes(msgspec.json.encode(server))
-        workspace.server_file.chmod(0o600)
-        (workspace.lock.parent / "writer.lock").write_text(f"{os.getpid()}\n")
-        try:
-            yield
-        finally:
-            listening.shutdown()
 
 
 def statuses(workspace: Workspace) -> dict[str, str]:

@@ -8,9 +8,11 @@ import pytest
 from parley.app import start
 from parley.app.make import find_or_make, make_workspace
 from parley.app.start import UpOptions, start_detached
-from parley.core.errors import BindRefused, StartupFailed, WriterLockHeld
+from parley.core.errors import AgentlipRunning, BindRefused, StartupFailed, WriterLockHeld
 from parley.serve.lock import InstanceLock
 from parley.workspace import discovery
+from tests.app.agentlip import agentlip_answers
+from tests.workspace.databases import make_agentlip
 
 
 def test_flags_are_laid_over_the_file(tmp_path: Path) -> None:
@@ -70,3 +72,10 @@ def test_making_a_workspace_needs_its_lock(tmp_path: Path) -> None:
         with pytest.raises(WriterLockHeld):
             make_workspace(tmp_path)
     assert not workspace.db.exists()
+
+
+def test_a_detached_start_beside_agentlip_is_refused_with_the_way_out_of_that_refusal(tmp_path: Path) -> None:
+    workspace = make_agentlip(tmp_path, fts=False)
+    with agentlip_answers(workspace), pytest.raises(WriterLockHeld) as refused:
+        start_detached(workspace, UpOptions())
+    assert refused.value.hint == AgentlipRunning.hint

@@ -138,4 +138,5 @@ def _reported_error(report: dict[str, Any]) -> ParleyError:
     error = kind.__new__(kind, report["error"])
     ParleyError.__init__(error, report["error"])
     error.details = report.get("details", {})
+    error.hint = report["hint"]  # classes that share a code differ in it
     return error
