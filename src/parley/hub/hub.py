@@ -64,6 +64,7 @@ class Hub:
         self.in_flight = InFlight()
         limits = settings.rate_limits
         self.limiter = RateLimiter(limits.per_connection, limits.overall, clock) if limits.enabled else None
+        self.strangers = RateLimiter(limits.per_connection, limits.overall, clock) if limits.enabled else None
         self._stop = stop
         self._token_changed = token_changed
         self._feeds: set[FeedConnection] = set()

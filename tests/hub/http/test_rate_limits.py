@@ -48,6 +48,15 @@ async def test_appendix_c_many_connections_do_not_pass_the_limit_of_all(make_hub
     assert [allowed(await burst(hub, 5, port=port)) for port in range(4)] == [5, 5, 2, 0]
 
 
+async def test_callers_without_the_token_share_a_limit_and_use_up_nobody_elses(make_hub: MakeHub) -> None:
+    hub = await make_hub(limited(per_connection=5, overall=6))
+    transport = httpx.ASGITransport(app=hub.hub.app)
+    async with httpx.AsyncClient(transport=transport, base_url=hub.url) as stranger:
+        answers = [await stranger.get(CHANNELS, headers={"X-Parley-Agent": str(number)}) for number in range(8)]
+    assert [answer.status_code for answer in answers] == [401] * 5 + [429] * 3
+    assert allowed(await burst(hub, 5)) == 5
+
+
 async def test_part_x_the_limit_is_there_again_after_a_second(make_hub: MakeHub) -> None:
     hub = await make_hub(limited(per_connection=5))
     assert allowed(await burst(hub, 6)) == 5

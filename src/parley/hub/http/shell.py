@@ -1,5 +1,5 @@
 """What every HTTP request passes, in this order: headers that say one thing, our Host and Origin, a known path, a hub
-that is not stopping, the rate limits, the token, a body of bearable size and the right shape. Then the handler, and one
+that is not stopping, the token, the rate limits, a body of bearable size and the right shape. Then the handler, and one
 way out for answers and errors.
 
 This is plain ASGI on the hot path of every write, so it keeps to dictionaries and bytes.
@@ -31,7 +31,7 @@ from parley.core.errors import (
 from parley.hub.http.endpoint import Answer, Call, Endpoint
 from parley.hub.http.params import Query
 from parley.hub.http.writes import idempotency_key
-from parley.serve import SECURITY_HEADERS, Decision, host_allowed, origin_allowed, request_id
+from parley.serve import SECURITY_HEADERS, Decision, RateLimiter, host_allowed, origin_allowed, request_id
 from parley.sqlite import translate
 from parley.wire.answers import error_body
 from parley.wire.requests import PATTERN_WORDS
@@ -52,6 +52,8 @@ _GIVEN_ONCE: Final = (b"host", b"origin", b"authorization", b"idempotency-key", 
 """Headers that decide something: of two values, another reader on the way might have believed the other one."""
 _MISSING: Final = "Object missing required field `"
 _MISMATCHES: Final = {f"Expected `str` matching regex {each!r}": words for each, words in PATTERN_WORDS.items()}
+LOGGED_PATH_CHARS_MAX: Final = 200
+"""Longer than any path of ours; a stranger cannot fill the log with one request."""
 _BEARER: Final = b"bearer "
 _NO_PATH: Final[Mapping[str, str]] = {}
 _JSON: Final = b"application/json"
@@ -157,9 +159,10 @@ class Shell:
             return await endpoint.handler(hub, Call(path, _NO_QUERY, None, None)), endpoint.path
         hub.in_flight.begin()
         try:
-            self._limit(scope, headers, limit)
             if not (hub.settings.hub.open_reads and endpoint.method == "GET"):
-                self._authenticate(headers)
+                self._authenticate(headers, limit)
+            agent = headers.get(b"x-parley-agent")
+            _take(hub.limiter, agent.decode("latin-1") if agent else scope["client"], limit)
             hub.touch()
             body = await self._body(route, headers, receive) if endpoint.method != "GET" else None
             query_string = scope["query_string"]
@@ -169,23 +172,14 @@ class Shell:
         finally:
             hub.in_flight.end()
 
-    def _limit(self, scope: Scope, headers: Headers, limit: list[Decision]) -> None:
-        """Takes one request from the caller's budget: a named agent's, else the connection's."""
-        limiter = self._hub.limiter
-        if limiter is None:
-            return
-        agent = headers.get(b"x-parley-agent")
-        decision = limiter.take(agent.decode("latin-1") if agent else scope["client"])
-        limit.append(decision)
-        if not decision.allowed:
-            raise RateLimited(limit=decision.limit, retry_after=round(decision.retry_after, 3))
-
-    def _authenticate(self, headers: Headers) -> None:
+    def _authenticate(self, headers: Headers, limit: list[Decision]) -> None:
+        """Refuses a caller without the token. All of them share one budget, so they use up nobody else's."""
         given = headers.get(b"authorization", b"")
-        if given[: len(_BEARER)].lower() != _BEARER or not given[len(_BEARER) :].strip():
-            raise MissingAuth("Unauthorized")
-        if not self._hub.tokens.matches(given[len(_BEARER) :].strip()):
-            raise InvalidAuth("Unauthorized")
+        token = given[len(_BEARER) :].strip() if given[: len(_BEARER)].lower() == _BEARER else b""
+        if token and self._hub.tokens.matches(token):
+            return
+        _take(self._hub.strangers, "strangers", limit)
+        raise InvalidAuth("Unauthorized") if token else MissingAuth("Unauthorized")
 
     async def _body(self, route: _Route, headers: Headers, receive: Receive) -> Any:
         most = self._hub.settings.limits.body_bytes_max
@@ -250,7 +244,7 @@ class Shell:
             hub.log.info(
                 "request",
                 method=scope["method"],
-                path=scope["path"],
+                path=scope["path"][:LOGGED_PATH_CHARS_MAX],
                 status=status,
                 duration_ms=round(seconds * 1000, 2),
                 request_id=asked_id,
@@ -261,6 +255,16 @@ class Shell:
 def head_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """The headers as they stand in an answer."""
     return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+def _take(limiter: RateLimiter | None, key: str | tuple[str, int], limit: list[Decision]) -> None:
+    """Takes one request from a budget; the decision is kept for the answer's headers."""
+    if limiter is None:
+        return
+    decision = limiter.take(key)
+    limit.append(decision)
+    if not decision.allowed:
+        raise RateLimited(limit=decision.limit, retry_after=round(decision.retry_after, 3))
 
 
 def _limit_headers(decision: Decision) -> list[tuple[bytes, bytes]]:
