@@ -9,8 +9,8 @@ import pytest
 
 from parley.core.clock import ManualClock
 from parley.core.errors import ServiceUnavailable
-from parley.sqlite import Checkpointer, checkpoint_once, open_reader, open_writer, wal_bytes
-from parley.sqlite.checkpoint import OVERGROWN
+from parley.sqlite import Checkpointer, Writer, checkpoint_once, open_reader, open_writer, wal_bytes
+from parley.sqlite.checkpoint import BLOATED, OVERGROWN
 from tests.faults.vfs import Failure, FaultVFS
 from tests.sqlite.rows import SCHEMA, insert, numbers
 
@@ -225,3 +225,44 @@ def test_the_thread_checkpoints_until_it_is_stopped(path: Path, connection: apsw
     assert checkpointer.stop(timeout=20)
     assert checkpointer.last is not None
     assert checkpointer.last.complete
+
+
+def test_a_file_that_became_very_large_is_emptied_even_under_load(
+    path: Path, checkpointer: Checkpointer, connection: apsw.Connection, reader: apsw.Connection
+) -> None:
+    for number in range(BLOATED + 1):
+        insert(number, ENOUGH)(connection)
+    reader.execute("COMMIT")
+    result = checkpointer.poll()
+    assert result is not None
+    assert (result.mode, result.complete) == ("truncate", True)
+    assert wal_bytes(path) == 0
+
+
+def test_a_writer_without_a_pause_does_not_keep_the_log_from_starting_over(
+    path: Path, checkpointer: Checkpointer, connection: apsw.Connection
+) -> None:
+    """The writer runs what needs its lock; asked for by another connection the lock may never come."""
+    writer = Writer(connection, on_committed=lambda _: None)
+    writer.start()
+    checkpointer.between_commits = writer.between_commits
+    writing = threading.Event()
+    writing.set()
+    number = iter(range(1_000_000))
+
+    def keep_busy() -> None:
+        while writing.is_set():
+            writer.run_sync(insert(next(number), "y" * 5_000))
+
+    busy = [threading.Thread(target=keep_busy) for _ in range(4)]
+    for thread in busy:
+        thread.start()
+    started_over = 0
+    while started_over < 3:
+        result = checkpointer.poll()
+        started_over += result is not None and result.mode != "passive" and result.complete
+    writing.clear()
+    for thread in busy:
+        thread.join(20)
+    assert writer.stop(timeout=20)
+    assert wal_bytes(path) < 3 * BLOATED * STEP_BYTES

@@ -224,3 +224,41 @@ def test_many_threads_can_submit_at_once(connection: apsw.Connection) -> None:
             thread.join(DEADLINE_SECONDS)
     assert numbers(connection) == set(range(200))
     assert writer.commits <= 200
+
+
+def test_an_errand_runs_on_the_writers_thread_between_two_commits(connection: apsw.Connection) -> None:
+    seen: list[tuple[str, bool, set[int]]] = []
+
+    def errand() -> str:
+        seen.append((threading.current_thread().name, connection.in_transaction, numbers(connection)))
+        return "done"
+
+    with writing(connection) as writer:
+        assert writer.between_commits(errand) == "done"  # also when there is nothing to commit
+        held = hold(writer)
+        writer.submit(insert(1))
+        asking = threading.Thread(target=writer.between_commits, args=(errand,))
+        asking.start()
+        held.release.set()
+        asking.join(DEADLINE_SECONDS)
+        writer.run_sync(insert(2))
+    assert seen[0] == ("parley-writer", False, set())
+    assert seen[1][:2] == ("parley-writer", False)
+    assert numbers(connection) == {1, 2}
+
+
+def test_the_error_of_an_errand_is_its_callers_own(connection: apsw.Connection) -> None:
+    def fail() -> None:
+        raise NotFound("nothing there")
+
+    with writing(connection) as writer:
+        with pytest.raises(NotFound):
+            writer.between_commits(fail)
+        assert writer.run_sync(insert(1)) == 1
+
+
+def test_a_writer_that_stops_takes_no_errand(connection: apsw.Connection) -> None:
+    with writing(connection) as writer:
+        pass
+    with pytest.raises(ShuttingDown):
+        writer.between_commits(lambda: None)

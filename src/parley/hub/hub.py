@@ -88,6 +88,7 @@ class Hub:
             on_corrupt=self._corrupt,
             on_death=self._writer_died,
         )
+        self.checkpointer.between_commits = self.store.writer.writer.between_commits
         self.feed = Feed(self.store.read(queries.latest_event_id), settings.websocket.queue_max)
         self.moves = Moves(self)
         self.monitor = Monitor(self)

@@ -9,11 +9,14 @@ less (measured here: 1.6 times as many single commits a second). So the log is e
 without commits, to give the space back.
 
 Under a load without pauses a PASSIVE checkpoint always finds new commits behind it, the log never starts over and would
-grow without end. So once it is several times its set size, a RESTART follows the PASSIVE one directly: little is left
-to move by then, and the writer is held off for that little and not for the whole log.
+grow without end. So once it is several times its set size, a RESTART follows the PASSIVE ones directly: little is left
+to move by then, and the writer is held off for that little and not for the whole log. It needs the write lock, which a
+busy writer gives back for microseconds only: so the writer itself runs it, between two commits. A log whose file has
+become very large nevertheless is emptied in the same way.
 """
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -21,7 +24,7 @@ from typing import Final, Literal
 import apsw
 
 from parley.core.clock import Clock
-from parley.core.errors import ParleyError
+from parley.core.errors import ParleyError, ShuttingDown
 from parley.sqlite.connect import Synchronous, close_quietly, open_writer
 from parley.sqlite.faults import translate
 
@@ -33,6 +36,8 @@ IDLE_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.25
 OVERGROWN: Final = 4
 """How many times its set size the log may reach before the writer is held off to start it over."""
+BLOATED: Final = 8
+"""How many times its set size the log's file may have before it is emptied even under load."""
 BUSY_TIMEOUT_MS: Final = 50
 """RESTART and TRUNCATE wait for readers while they hold the writer off; never longer than this."""
 
@@ -72,6 +77,10 @@ def checkpoint_once(connection: apsw.Connection, mode: Mode) -> CheckpointResult
     return CheckpointResult(mode, log_frames, moved_frames)
 
 
+def _at_once(errand: Callable[[], CheckpointResult]) -> CheckpointResult:
+    return errand()
+
+
 def wal_bytes(path: Path) -> int:
     """The size of the log's file beside this database; 0 when there is none."""
     try:
@@ -97,6 +106,8 @@ class Checkpointer:
     ) -> None:
         """Watches the commits of ``writer`` and opens a connection of its own, so a file that cannot be opened is an
         error here. Both happen before any write: construct it before the writer's thread starts."""
+        self.between_commits: Callable[[Callable[[], CheckpointResult]], CheckpointResult] = _at_once
+        """How to run what must not race the writer; set it to the writer's own ``between_commits``."""
         self.last: CheckpointResult | None = None
         self.last_success_ms: int | None = None
         self.failures_in_a_row = 0
@@ -144,10 +155,17 @@ class Checkpointer:
         self._ran_at, self._written_at_run = now, written
         result = self._record(checkpoint_once(self._connection, "passive"))
         if mode != "passive" and result.error is None:
-            result = self._record(checkpoint_once(self._connection, mode))
+            self._record(checkpoint_once(self._connection, "passive"))  # what was committed during the first
+            result = self._record(self._without_writer(mode))
         if result.complete:
             self._log_bytes = 0  # the next commit starts over, or else is counted too high, never too low
         return result
+
+    def _without_writer(self, mode: Mode) -> CheckpointResult:
+        try:
+            return self.between_commits(lambda: checkpoint_once(self._connection, mode))
+        except ShuttingDown:  # the end of a life empties the log anyway
+            return CheckpointResult(mode, -1, 0)
 
     def _due(self, now: float, written_since: int) -> Mode | None:
         """The checkpoint that is due. What a reader prevented is tried again after the interval."""
@@ -157,6 +175,8 @@ class Checkpointer:
         if now - self._changed_at >= self._idle_seconds and (interval_over or written_since):
             return "truncate"
         if written_since >= self._wal_bytes_step:
+            if self.wal_bytes >= BLOATED * self._wal_bytes_step:
+                return "truncate"
             return "restart" if self._log_bytes >= OVERGROWN * self._wal_bytes_step else "passive"
         unmoved = written_since or self.last is None or not self.last.complete
         return "passive" if interval_over and unmoved else None

@@ -62,6 +62,7 @@ class Writer:
         self._queue_max = queue_max
         self._batch_max = batch_max
         self._queue: deque[tuple[Write[Any], Any]] = deque()
+        self._errands: deque[tuple[Callable[[], Any], _SyncWaiter]] = deque()
         self._state: State = "open"
         self._draining = True
         self._death: BaseException | None = None
@@ -117,6 +118,19 @@ class Writer:
         self.submit(write, waiter)
         return waiter.result()
 
+    def between_commits(self, errand: Callable[[], T]) -> T:
+        """Runs something on the writer's thread while no transaction is open, and waits for it.
+
+        For what needs the write lock for a moment: asked for by another connection, it might never get its turn.
+        """
+        waiter = _SyncWaiter()
+        with self._changed:
+            if self._state != "open":
+                raise self._closed()
+            self._errands.append((errand, waiter))
+            self._changed.notify()
+        return waiter.result()
+
     def stop(self, *, drain: bool = True, timeout: float | None = None) -> bool:
         """Takes nothing new, finishes (or, without ``drain``, refuses) what waits. True once the thread has ended."""
         with self._changed:
@@ -136,8 +150,10 @@ class Writer:
     def _live(self) -> None:
         taken: list[tuple[Write[Any], Any]] = []
         try:
-            while taken := self._take():
-                self._commit(taken)
+            while (taken := self._take()) or self._errands:
+                if taken:
+                    self._commit(taken)
+                self._run_errands()
         except BaseException as death:
             self._die(death, taken)
         else:
@@ -149,7 +165,7 @@ class Writer:
         if not queue:
             with self._changed:
                 while not queue:
-                    if self._state != "open":
+                    if self._errands or self._state != "open":
                         return []
                     self._asleep = True
                     self._changed.wait()
@@ -170,6 +186,14 @@ class Writer:
             self._on_corrupt(damage)
         self._deliver(outcomes)
 
+    def _run_errands(self) -> None:
+        while self._errands:
+            errand, waiter = self._errands.popleft()
+            try:
+                waiter.settle(Outcome(errand()))
+            except Exception as error:
+                waiter.settle(Outcome(error=error))
+
     def _deliver(self, outcomes: Batch) -> None:
         try:
             self._on_committed(outcomes)
@@ -181,8 +205,9 @@ class Writer:
     def _die(self, death: BaseException, taken: list[tuple[Write[Any], Any]]) -> None:
         with self._changed:
             self._death, self._state = death, "stopped"
-            lost = [*taken, *self._queue]
+            lost = [*taken, *self._queue, *self._errands]
             self._queue.clear()
+            self._errands.clear()
         try:
             if self._on_death is not None:
                 self._on_death(death)
