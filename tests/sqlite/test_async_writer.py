@@ -116,3 +116,35 @@ async def test_death_and_damage_are_told_on_the_loop(connection: apsw.Connection
         await writer.run(leave)
     assert told == [(DatabaseCorrupt, True), (SystemExit, True)]
     assert await writer.stop()
+
+
+async def test_callers_who_come_back_after_a_commit_share_the_next_one(connection: apsw.Connection) -> None:
+    """Half of them come back a little later than the others; the others wait for them."""
+    sizes: list[int] = []
+    writer = AsyncWriter(connection, after_commit=lambda batch: sizes.append(len(batch)))
+    numbers_left = iter(range(1000))
+
+    async def caller(turns_late: int) -> None:
+        for _ in range(20):
+            await writer.run(insert(next(numbers_left)))
+            for _ in range(turns_late):
+                await asyncio.sleep(0)
+
+    await asyncio.gather(*(caller(number % 4) for number in range(8)))
+    await writer.stop()
+    assert sum(sizes) == 160
+    assert sizes.count(8) >= 15, sizes
+
+
+async def test_a_write_that_nobody_follows_is_committed_after_the_patience_is_over(writer: AsyncWriter) -> None:
+    await asyncio.gather(*(writer.run(insert(number)) for number in range(8)))
+    assert await writer.run(insert(8)) == 8
+    assert await writer.run(insert(9)) == 9
+
+
+async def test_what_waits_when_the_writer_stops_is_committed_at_once(connection: apsw.Connection) -> None:
+    writer = AsyncWriter(connection)
+    await asyncio.gather(*(writer.run(insert(number)) for number in range(8)))
+    last = writer.run(insert(8))
+    assert await writer.stop(timeout=DEADLINE_SECONDS)
+    assert await last == 8

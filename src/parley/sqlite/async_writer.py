@@ -4,13 +4,16 @@ One commit costs the loop one callback, whatever the number of writes in it: the
 over with a single ``call_soon_threadsafe``. On the loop the hook ``after_commit`` sees the batch first, so events are
 published in commit order and before any caller learns that its write is done; then the futures resolve in that order.
 
-The thread is woken once per turn of the loop, after everything that was ready has run: the requests that arrived
-together share a commit instead of racing the thread for it.
+Callers who write again as soon as they are answered come back together, but not in the same instant. A thread that
+commits the first of them at once splits them into two groups for good: twice the commits, and the thread and the loop
+in each other's way for the interpreter. So a commit that follows another closely waits, a millisecond at most, for as
+many writes as were under way a moment ago. With 16 busy connections that took the CPU of an insert from 213 to 150 µs.
+A write that comes alone never waits.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import apsw
 
@@ -19,6 +22,8 @@ from parley.sqlite.batch import Write
 from parley.sqlite.writer import BATCH_MAX, QUEUE_MAX, Batch, State, Writer
 
 T = TypeVar("T")
+PATIENCE_SECONDS: Final = 0.001
+"""How long after a commit the writes that wait for the next one give its callers to come back."""
 
 
 class AsyncWriter:
@@ -38,7 +43,11 @@ class AsyncWriter:
         """``on_corrupt`` and ``on_death`` are called on the loop, too."""
         self._loop = asyncio.get_running_loop()
         self._after_commit = after_commit
-        self._waking = False
+        self._looking = False
+        self._committing = False
+        self._expected = 1
+        self._settled_at = float("-inf")
+        self._patience: asyncio.TimerHandle | None = None
         self.last_commit_seconds = 0.0
         """How long the commit took that ``after_commit`` is being told of."""
         self.writer = Writer(
@@ -68,17 +77,34 @@ class AsyncWriter:
         """Queues the write; the future holds its value once it is durable. Raises at once when it is refused."""
         future: asyncio.Future[T] = self._loop.create_future()
         self.writer.submit(write, future, wake=False)
-        if not self._waking:
-            self._waking = True
-            self._loop.call_soon(self._wake)
+        self._look_soon()
         return future
 
     async def stop(self, *, drain: bool = True, timeout: float | None = None) -> bool:
         """As ``Writer.stop``. When it returns True every future has been resolved."""
         return await self._loop.run_in_executor(None, lambda: self.writer.stop(drain=drain, timeout=timeout))
 
+    def _look_soon(self) -> None:
+        if not self._looking:
+            self._looking = True
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        """Has the waiting writes committed, or waits a moment for those that are about to come."""
+        self._looking = False
+        if self._committing or not self.writer.waiting:
+            return
+        left = self._settled_at + PATIENCE_SECONDS - self._loop.time()
+        if self.writer.waiting >= self._expected or left <= 0:
+            self._wake()
+        elif self._patience is None:
+            self._patience = self._loop.call_later(left, self._wake)
+
     def _wake(self) -> None:
-        self._waking = False
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        self._committing = True
         self.writer.wake()
 
     def _from_thread(self, outcomes: Batch) -> None:
@@ -86,6 +112,11 @@ class AsyncWriter:
 
     def _settle(self, outcomes: Batch, seconds: float) -> None:
         self.last_commit_seconds = seconds
+        self._committing = False
+        self._settled_at = self._loop.time()
+        self._expected = len(outcomes) + self.writer.waiting
+        if self.writer.waiting:
+            self._look_soon()
         try:
             if self._after_commit is not None:
                 self._after_commit(outcomes)

@@ -1,13 +1,12 @@
 """The one writer of a database: a thread that commits whatever is waiting, together.
 
 While a commit waits for the disk, new writes gather in the queue; the next commit takes them all. So batches grow with
-the load by themselves, and nobody waits for a timer. The thread is a shell around ``run_batch``.
+the load by themselves. The thread is a shell around ``run_batch``.
 
-The interpreter's switch interval stays at its default on purpose. The woken thread gets the interpreter when the event
-loop next waits for its sockets, and by then all requests of that turn have submitted: 16 busy connections share commits
-of 16. With shorter intervals the thread barges in after the first few: at 0.2 ms commits shrank to 8 and a write cost
-7 % more CPU, at 0.05 ms a third more, and no latency was gained. Two other ways were no better: to run the statements
-on the loop and only COMMIT here, and to wake the thread over a pipe instead of a condition.
+The interpreter's switch interval stays at its default on purpose: with shorter ones the thread barges in after the
+first few requests of a turn of the loop. At 0.2 ms commits shrank by half and a write cost 7 % more CPU, at 0.05 ms a
+third more, and no latency was gained. Two other ways were no better: to run the statements on the loop and only COMMIT
+here, and to wake the thread over a pipe instead of a condition.
 
 The life of a writer is ``open → stopping → stopped``. While stopping it commits what was accepted (or refuses it, when
 told not to drain) and takes nothing new. If the thread ever dies, everything that waits is refused, ``on_death`` is
@@ -68,6 +67,7 @@ class Writer:
         self._death: BaseException | None = None
         self._changed = threading.Condition()
         self._asleep = False
+        self._called = False
         self._thread = threading.Thread(target=self._live, name="parley-writer", daemon=True)
 
     @property
@@ -90,8 +90,8 @@ class Writer:
     def submit(self, write: Write[Any], waiter: Any = None, *, wake: bool = True) -> None:
         """Queues a write, or raises the reason why it is refused; a refused write never runs.
 
-        With ``wake=False`` a sleeping thread stays asleep until ``wake`` is called, so that writes which arrive
-        together can be committed together.
+        With ``wake=False`` it waits until ``wake`` is called, so that a caller who sees more writes coming can have
+        them committed together.
         """
         with self._changed:
             if self._state != "open":
@@ -101,16 +101,13 @@ class Writer:
             if len(self._queue) >= self._queue_max:
                 raise ServiceUnavailable("Too many writes are waiting", reason="queue_full", queue_max=self._queue_max)
             self._queue.append((write, waiter))
-            if wake and self._asleep:
-                self._asleep = False
-                self._changed.notify()
+            if wake:
+                self._call()
 
     def wake(self) -> None:
-        """Tells a sleeping thread that writes are waiting."""
-        if self._asleep:
-            with self._changed:
-                self._asleep = False
-                self._changed.notify()
+        """Has what is waiting committed, at once or after the commit that is under way."""
+        with self._changed:
+            self._call()
 
     def run_sync(self, write: Write[T]) -> T:
         """Submits and waits. Not for a thread that runs an event loop."""
@@ -142,6 +139,12 @@ class Writer:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    def _call(self) -> None:
+        self._called = True
+        if self._asleep:
+            self._asleep = False
+            self._changed.notify()
+
     def _closed(self) -> ParleyError:
         if self._death is not None:
             return InternalError("The writer has died", reason="writer_died")
@@ -162,14 +165,15 @@ class Writer:
     def _take(self) -> list[tuple[Write[Any], Any]]:
         """The next batch; waits for one. Empty when there will be none."""
         queue = self._queue
-        if not queue:
-            with self._changed:
-                while not queue:
-                    if self._errands or self._state != "open":
-                        return []
-                    self._asleep = True
-                    self._changed.wait()
-        return [queue.popleft() for _ in range(min(len(queue), self._batch_max))]
+        with self._changed:
+            while not (queue and self._called) and not self._errands and self._state == "open":
+                self._asleep = True
+                self._changed.wait()
+            if self._state == "open" and not self._called:
+                return []  # only an errand
+            taken = [queue.popleft() for _ in range(min(len(queue), self._batch_max))]
+            self._called = bool(queue)
+        return taken
 
     def _commit(self, taken: list[tuple[Write[Any], Any]]) -> None:
         if self._state == "stopping" and not self._draining:
