@@ -25,7 +25,7 @@ def stop_at_once(_: ServerFile) -> None:
 
 def hub_of(root: Path) -> Hub:
     """The hub that runs here for this workspace."""
-    (found,) = [each for each in gc.get_objects() if isinstance(each, Hub) and each.workspace.root == root.resolve()]
+    (found,) = [each for each in gc.get_objects() if type(each) is Hub and each.workspace.root == root.resolve()]
     return found
 
 
