@@ -113,7 +113,7 @@ async def test_a_stalled_reader_that_never_reads_again_is_dropped_without_its_bu
         await stalled.hello()
         await until(lambda: hub.hub.feeds_open == 0)
     gc.collect()
-    assert not [each for each in gc.get_objects() if isinstance(each, FeedConnection) and each._open]
+    assert not [each for each in gc.get_objects() if issubclass(type(each), FeedConnection) and each._open]
 
 
 async def test_a_reader_that_takes_a_little_now_and_then_is_not_stalled(make_server: MakeHub) -> None:
