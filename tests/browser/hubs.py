@@ -1,0 +1,69 @@
+"""A hub in a process of its own, with a client to set up what the page shows and the link that logs a browser in."""
+
+from pathlib import Path
+
+import httpx
+
+from parley.client import Client
+from parley.wire.entities import Message
+from tests.client.hubs import HubProcess, fresh_name
+
+
+class PageHub(HubProcess):
+    """The hub of one workspace. ``client`` finds it again after each restart."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.client = Client(root, sender="ada")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.port}"
+
+    def link(self) -> str:
+        """A fresh one-time link, as ``parley ui`` makes it."""
+        headers = {"Authorization": f"Bearer {self.workspace.token.read_text().strip()}"}
+        answer = httpx.post(f"{self.url}/api/v1/ui/code", headers=headers)
+        answer.raise_for_status()
+        return answer.json()["url"]
+
+    def end(self) -> None:
+        self.client.close()
+        self.stop()
+
+
+class Room:
+    """A channel with a topic that belong to one test."""
+
+    def __init__(self, hub: PageHub) -> None:
+        self.hub = hub
+        self.client = hub.client
+        self.name = fresh_name("room")
+        self.channel_id = self.client.create_channel(self.name).channel.id
+        self.title = fresh_name("topic")
+        self.topic_id = self.topic(self.title)
+
+    def topic(self, title: str | None = None) -> str:
+        """Another topic; its id."""
+        return self.client.create_topic(self.channel_id, title or fresh_name("topic")).topic.id
+
+    def post(
+        self, text: str, sender: str = "planner", *, topic_id: str | None = None, reply_to: str | None = None
+    ) -> str:
+        """A message; its id."""
+        return self.client.send_message(topic_id or self.topic_id, text, sender, reply_to=reply_to).message.id
+
+    def message(self, message_id: str) -> Message:
+        """As the hub has it now."""
+        return self.client.get_message(message_id).message
+
+    def ids(self, topic_id: str | None = None) -> list[str]:
+        """All messages of the topic, oldest first, as the hub has them."""
+        found: list[str] = []
+        before = None
+        while True:
+            page = self.client.page_messages(topic_id=topic_id or self.topic_id, before_id=before, limit=1000)
+            found += [message.id for message in page.messages]
+            if not page.has_more:
+                return found[::-1]
+            before = found[-1]
