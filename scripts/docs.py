@@ -23,6 +23,7 @@ from parley.cli.root import root as command_line
 from parley.core import limits
 from parley.core.metrics import MIB
 from parley.core.registry import registry
+from parley.core.settings import BUILTIN_PLUGINS, SettingSpec, table_specs
 from parley.hub.http.table import ENDPOINTS
 from parley.wire.events import PAYLOADS
 from parley.workspace.config import allowed_values
@@ -112,8 +113,8 @@ def parameters() -> str:
             f"`{each.method} {each.path}`",
             f"`{param.name}`{' (required)' if param.required else ''}{' (repeatable)' if param.repeatable else ''}",
             param.meaning,
-            "" if param.default is None else param.default,
-            _bounds(param.low, param.high),
+            param.choices[0] if param.choices else "" if param.default is None else param.default,
+            ", ".join(param.choices) or _bounds(param.low, param.high),
         )
         for each in ENDPOINTS
         for param in each.params
@@ -218,8 +219,18 @@ def limit_table() -> str:
 
 
 def settings() -> str:
-    rows = ((code(each.name), _toml(each.default), allowed_values(each), each.meaning) for each in registry().settings)
+    rows = ((code(each.name), _default(each), allowed_values(each), each.meaning) for each in registry().settings)
     return table("key|default|allowed|meaning", rows)
+
+
+def builtin_config() -> str:
+    """What ``config`` of each built-in plugin may hold."""
+    rows = (
+        (code(name), code(each.key), _default(each), each.meaning)
+        for name, builtin in BUILTIN_PLUGINS.items()
+        for each in table_specs("config", builtin.config)
+    )
+    return table("built-in|key of `config`|default|meaning", rows)
 
 
 def metrics() -> str:
@@ -334,6 +345,12 @@ def _sentence(docstring: str | None) -> str:
     return " ".join((docstring or "").split())
 
 
+def _default(spec: SettingSpec) -> str:
+    if spec.default is None:
+        return "required" if spec.required else "none"
+    return _toml(spec.default)
+
+
 def _toml(value: object) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
@@ -355,6 +372,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "events": events,
     "limits": limit_table,
     "settings": settings,
+    "builtin-config": builtin_config,
     "metrics": metrics,
     "exits": exits,
     "commands": commands,

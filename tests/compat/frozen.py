@@ -51,7 +51,7 @@ def current() -> dict[str, Any]:
             for error in names.errors
         },
         "exit_codes": {code.name: int(code) for code in names.exits},
-        "settings": {spec.name: type(spec.default).__name__ for spec in names.settings},
+        "settings": {spec.name: spec.kind.__name__ for spec in names.settings},
         "metrics": {spec.name: {"kind": spec.kind, "labels": list(spec.labels)} for spec in names.metrics},
     }
 

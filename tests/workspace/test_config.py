@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parley.core.errors import ConfigInvalid
-from parley.core.settings import HubSettings, Settings, SettingSpec, setting_specs
+from parley.core.settings import HubSettings, PluginSettings, Settings, SettingSpec, setting_specs
 from parley.workspace.config import load_settings, render_default_toml
 
 
@@ -46,7 +46,6 @@ def test_values_of_every_type_take_effect(file: Path) -> None:
         ("[hub]\nprot = 1", "hub.prot is not a setting; did you mean port?"),
         ("[hub]\nzzz = 1", "hub.zzz is not a setting; known are"),
         ("[rate_limit]\nenabled = true", "rate_limit is not a table of parley.toml; did you mean rate_limits?"),
-        ("[[plugins]]\nname = 'x'", "plugins is not a table"),
         ("hub = 3", "hub must be a table: [hub]"),
         ("[hub]\nport = true", "hub.port must be a whole number, not true"),
         ("[hub]\nport = 4100.0", "hub.port must be a whole number, not 4100.0"),
@@ -91,8 +90,10 @@ def test_the_rendered_file_says_every_key_and_changes_nothing(file: Path) -> Non
     text = render_default_toml()
     file.write_text(text)
     assert load_settings(file) == Settings()
-    file.write_text(re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE))
-    assert load_settings(file) == Settings()
+    file.write_text(re.sub(r"^# (\w+ = |\[)", r"\1", text, flags=re.MULTILINE))
+    all_of_it = load_settings(file)
+    assert replace(all_of_it, plugins=()) == Settings()
+    assert [plugin.name for plugin in all_of_it.plugins] == ["links", "urls", "tickets"]
     for spec in setting_specs():
         assert f"# {spec.key} = " in text
         assert spec.meaning in text
@@ -102,11 +103,97 @@ def test_the_rendered_file_says_every_key_and_changes_nothing(file: Path) -> Non
     "spec", [spec for spec in setting_specs() if (spec.low, spec.high) != (None, None)], ids=lambda spec: spec.name
 )
 def test_every_bound_is_enforced(file: Path, spec: SettingSpec) -> None:
+    head, name = f"[{spec.table}]", spec.name
+    if spec.table == "plugins":
+        head, name = "[[plugins]]\nname = 'links'\ntype = 'linkifier'", f"plugins.links.{spec.key}"
     outside = [bound + step for bound, step in ((spec.low, -1), (spec.high, 1)) if bound is not None]
     for value in outside:
-        number = int(value) if isinstance(spec.default, int) else value
-        assert spec.name in refusal(file, f"[{spec.table}]\n{spec.key} = {number}")
+        assert f"{name} must be" in refusal(file, f"{head}\n{spec.key} = {spec.kind(value)}")
     for value in (bound for bound in (spec.low, spec.high) if bound is not None):
-        number = int(value) if isinstance(spec.default, int) else value
-        file.write_text(f"[{spec.table}]\n{spec.key} = {number}")
-        assert getattr(getattr(load_settings(file), spec.table), spec.key) == value
+        file.write_text(f"{head}\n{spec.key} = {spec.kind(value)}")
+        settings = load_settings(file)
+        section = settings.plugins[0] if spec.table == "plugins" else getattr(settings, spec.table)
+        assert getattr(section, spec.key) == value
+
+
+def test_a_plugin_has_all_that_its_table_says(file: Path) -> None:
+    file.write_text(
+        "[[plugins]]\nname = 'tickets'\ntype = 'extractor'\nmodule = './plugins/tickets.py'\nenabled = false\n"
+        "required = true\ndeadline_seconds = 2\nnetwork = true\nmemory_bytes = 134217728\n"
+        "[plugins.config]\nprefix = 'T'\nnested = { list = [1, 2.5, true] }\n"
+        "[[plugins]]\nname = 'urls'\ntype = 'extractor'\n"
+        "[[plugins]]\nname = 'refs'\ntype = 'linkifier'\nbuiltin = 'links'\n"
+    )
+    tickets, urls, refs = load_settings(file).plugins
+    assert tickets == PluginSettings(
+        "tickets",
+        "extractor",
+        enabled=False,
+        required=True,
+        module="./plugins/tickets.py",
+        config={"prefix": "T", "nested": {"list": [1, 2.5, True]}},
+        deadline_seconds=2.0,
+        network=True,
+        memory_bytes=134_217_728,
+    )
+    assert (tickets.source, urls.source, refs.source) == ("./plugins/tickets.py", "built-in", "built-in")
+    assert (urls.builtin_name, refs.builtin_name) == ("urls", "links")
+
+
+def plugin(*lines: str) -> str:
+    return "\n".join(("[[plugins]]", "name = 'own'", "type = 'linkifier'", *lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("plugins = 3", "plugins must be a list of tables: [[plugins]]"),
+        ("[plugins]\nname = 'x'", "plugins must be a list of tables: [[plugins]]"),
+        ("[[plugins]]\ntype = 'linkifier'", "plugins.#1.name is missing"),
+        ("[[plugins]]\nname = 'x'", "plugins.x.type is missing"),
+        ("[[plugins]]\nname = 3\ntype = 'linkifier'", "plugins.#1.name must be a text, not 3"),
+        (
+            "[[plugins]]\nname = 'Big One'\ntype = 'linkifier'",
+            'plugins.Big One.name must be 1 to 64 of a-z, 0-9, _ and -, not "Big One"',
+        ),
+        (f"[[plugins]]\nname = '{'x' * 65}'\ntype = 'linkifier'", "must be 1 to 64 of"),
+        ("[[plugins]]\nname = ''\ntype = 'linkifier'", "plugins.#1.name must be 1 to 64 of"),
+        ("[[plugins]]\nname = 'x'\ntype = 'enricher'", "plugins.x.type must be one of linkifier, extractor"),
+        (plugin(), "plugins.own needs a module; only links, urls are built in"),
+        (plugin("module = 'a.py'", "builtin = 'links'"), "plugins.own has both a module and a builtin"),
+        (plugin("builtin = 'lynx'"), 'plugins.own.builtin must be one of links, urls, not "lynx"'),
+        (plugin("builtin = 'urls'"), "plugins.own.type must be extractor for the built-in urls"),
+        (plugin("module = 'a.py'", "modul = 'a.py'"), "plugins.own.modul is not a setting; did you mean module?"),
+        (plugin("module = '/etc/a.py'"), "plugins.own.module must be a path inside the workspace"),
+        (plugin("module = '../a.py'"), "plugins.own.module must be a path inside the workspace"),
+        (plugin("module = 'a/../../b.py'"), "plugins.own.module must be a path inside the workspace"),
+        (plugin("module = 'a/..'"), "plugins.own.module must be a path inside the workspace"),
+        (plugin("module = ''"), "plugins.own.module must be a path inside the workspace"),
+        (plugin("module = 'a.py'", "enabled = 1"), "plugins.own.enabled must be true or false, not 1"),
+        (plugin("module = 'a.py'", "config = 1"), "plugins.own.config must be a table of"),
+        (plugin("module = 'a.py'", "config = { at = 2026-01-01 }"), "plugins.own.config must be a table of"),
+        (plugin("module = 'a.py'", "config = { big = 9007199254740992 }"), "plugins.own.config must be a table of"),
+        (plugin("module = 'a.py'", "config = { big = [inf] }"), "plugins.own.config must be a table of"),
+        (
+            plugin("builtin = 'links'", "config = { path = true }"),
+            "plugins.own.config.path is not a setting; did you mean paths?",
+        ),
+        (plugin("builtin = 'links'", "config = { code = 1 }"), "plugins.own.config.code must be true or false, not 1"),
+        (
+            "\n".join([plugin("module = 'a.py'"), plugin("module = 'b.py'")]),
+            "plugins.own is there twice; each plugin needs a name of its own",
+        ),
+    ],
+)
+def test_a_mistake_in_a_plugin_is_named(file: Path, text: str, told: str) -> None:
+    assert told in refusal(file, text)
+
+
+def test_mistakes_of_all_plugins_are_told_at_once(file: Path) -> None:
+    message = refusal(file, f"{plugin('enabled = 3')}\n[[plugins]]\nname = 'two'\n[hub]\nprot = 1")
+    assert all(name in message for name in ("plugins.own.enabled", "plugins.two.type", "hub.prot"))
+
+
+def test_a_path_may_have_dots_that_do_not_lead_up(file: Path) -> None:
+    file.write_text(plugin("module = 'a/..b/c...py'"))
+    assert load_settings(file).plugins[0].module == "a/..b/c...py"

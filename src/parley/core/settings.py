@@ -4,9 +4,10 @@ The classes are the registry. Type, default, bounds and meaning of each key stan
 the docs read them from the fields' metadata.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from parley.core import limits
 
@@ -14,9 +15,27 @@ MIB = 1024 * 1024
 
 
 def _key(
-    default: Any, meaning: str, *, low: float | None = None, high: float | None = None, choices: tuple[str, ...] = ()
+    default: Any,
+    meaning: str,
+    *,
+    kind: type | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    form: tuple[re.Pattern[str], str] | None = None,
 ) -> Any:
-    return field(default=default, metadata={"meaning": meaning, "low": low, "high": high, "choices": choices})
+    """One key. ``kind`` is the type where the default does not show it; ``form`` is a pattern and its name in words."""
+    about: dict[str, Any] = {
+        "meaning": meaning,
+        "kind": type(default) if kind is None else kind,
+        "low": low,
+        "high": high,
+        "choices": choices,
+        "form": form,
+    }
+    if isinstance(default, dict):
+        return field(default_factory=cast("dict[str, Any]", default).copy, hash=False, metadata=about)
+    return field(default=default, metadata=about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +156,108 @@ class LogSettings:
     keep: int = _key(5, "rotated log files that are kept", low=1, high=1000)
 
 
+PLUGIN_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
+MODULE_PATH: Final = re.compile(r"(?!/)(?!(?:.*/)?\.\.(?:/|\Z))[^\x00-\x1f\\]{1,1000}")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSettings:
+    """One ``[[plugins]]`` table."""
+
+    name: str = _key(
+        MISSING,
+        "what the plugin is called in results, status and commands",
+        kind=str,
+        form=(PLUGIN_NAME, "1 to 64 of a-z, 0-9, _ and -"),
+    )
+    type: Literal["linkifier", "extractor"] = _key(
+        MISSING,
+        "a `linkifier` marks parts of a message; an `extractor` adds attachments to its topic",
+        kind=str,
+        choices=("linkifier", "extractor"),
+    )
+    enabled: bool = _key(True, "whether it runs")
+    required: bool = _key(False, "the hub does not start without it; otherwise it starts and says what is wrong")
+    module: str | None = _key(
+        None,
+        "the plugin's file, or the folder of its package",
+        kind=str,
+        form=(MODULE_PATH, "a path inside the workspace, relative to its root and without .."),
+    )
+    builtin: str | None = _key(
+        None,
+        "a plugin that comes with Parley, in place of a module; with neither, the one of the same name",
+        kind=str,
+        choices=("links", "urls"),
+    )
+    config: Mapping[str, Any] = _key({}, "what the plugin's function gets as its second argument")
+    deadline_seconds: float | None = _key(
+        None, "in place of plugin_defaults.deadline_seconds", kind=float, low=0.05, high=600
+    )
+    network: bool = _key(False, "whether the plugin may use the network")
+    memory_bytes: int | None = _key(
+        None, "in place of plugin_defaults.memory_bytes", kind=int, low=64 * MIB, high=64 * 1024 * MIB
+    )
+
+    @property
+    def source(self) -> str:
+        """``built-in``, or the module's path as the file names it."""
+        return "built-in" if self.module is None else self.module
+
+    @property
+    def builtin_name(self) -> str:
+        """Which plugin of Parley it is, if it has no module."""
+        return self.builtin or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class PluginDefaultSettings:
+    """``[plugin_defaults]``"""
+
+    deadline_seconds: float = _key(5.0, "how long a plugin may take for one message", low=0.05, high=600)
+    memory_bytes: int = _key(256 * MIB, "memory a plugin may use", low=64 * MIB, high=64 * 1024 * MIB)
+    output_bytes: int = _key(MIB, "bytes a plugin may answer for one message", low=1024, high=64 * MIB)
+    workers: int = _key(1, "processes that run one plugin side by side", low=1, high=8)
+    attempts_max: int = _key(3, "runs of one version of a message before it counts as failed", low=1, high=100)
+    retry_seconds: float = _key(5.0, "wait before the second run; it doubles with each further one", low=0, high=3600)
+    settle_ms: int = _key(250, "an edit waits this long, so that a burst of edits costs one run", low=0, high=60_000)
+    breaker_failures: int = _key(5, "failures in a row after which a plugin is paused", low=1, high=1000)
+    breaker_seconds: float = _key(60.0, "how long it stays paused", low=0.1, high=86_400)
+    idle_seconds: float = _key(300.0, "a process with nothing to do for this long ends", low=0.1, high=86_400)
+    batch: int = _key(32, "messages handed to a process at once", low=1, high=1000)
+
+
+@dataclass(frozen=True, slots=True)
+class LinksConfig:
+    """``config`` of the built-in plugin ``links``."""
+
+    paths: bool = _key(True, "mark paths of files")
+    code: bool = _key(True, "mark places in code: a file with a line or a range of lines")
+    messages: bool = _key(True, "mark ids of messages")
+
+
+@dataclass(frozen=True, slots=True)
+class UrlsConfig:
+    """``config`` of the built-in plugin ``urls``."""
+
+    allow: tuple[str, ...] = _key((), "if not empty, only links to these domains and their subdomains")
+    block: tuple[str, ...] = _key((), "no links to these domains and their subdomains")
+
+
+class BuiltinPlugin(NamedTuple):
+    """A plugin that comes with Parley."""
+
+    type: str
+    config: Any
+    """The class of its ``config`` table."""
+
+
+BUILTIN_PLUGINS: Final[Mapping[str, BuiltinPlugin]] = {
+    "links": BuiltinPlugin("linkifier", LinksConfig),
+    "urls": BuiltinPlugin("extractor", UrlsConfig),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All of ``parley.toml``."""
@@ -151,6 +272,8 @@ class Settings:
     urls: UrlSettings = UrlSettings()
     search: SearchSettings = SearchSettings()
     log: LogSettings = LogSettings()
+    plugin_defaults: PluginDefaultSettings = PluginDefaultSettings()
+    plugins: tuple[PluginSettings, ...] = ()
 
 
 class SettingSpec(NamedTuple):
@@ -159,10 +282,14 @@ class SettingSpec(NamedTuple):
     table: str
     key: str
     default: object
+    """None where the key has no value of its own when it is left out."""
     meaning: str
+    kind: type
+    required: bool
     low: float | None
     high: float | None
     choices: tuple[str, ...]
+    form: tuple[re.Pattern[str], str] | None
 
     @property
     def name(self) -> str:
@@ -173,15 +300,25 @@ class SettingSpec(NamedTuple):
 def setting_specs() -> Iterator[SettingSpec]:
     """Every key of ``parley.toml``, in the order of the docs."""
     for table in fields(Settings):
-        section = getattr(Settings(), table.name)
-        for entry in fields(section):
-            about = entry.metadata
-            yield SettingSpec(
-                table.name,
-                entry.name,
-                getattr(section, entry.name),
-                about["meaning"],
-                about["low"],
-                about["high"],
-                about["choices"],
-            )
+        yield from table_specs(table.name, PluginSettings if table.name == "plugins" else table.type)
+
+
+def table_specs(table: str, section: Any) -> Iterator[SettingSpec]:
+    """The keys of one table, from its class."""
+    for entry in fields(section):
+        about = entry.metadata
+        default = entry.default
+        if entry.default_factory is not MISSING:
+            default = entry.default_factory()
+        yield SettingSpec(
+            table,
+            entry.name,
+            None if default is MISSING else default,
+            about["meaning"],
+            about["kind"],
+            default is MISSING,
+            about["low"],
+            about["high"],
+            about["choices"],
+            about["form"],
+        )

@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from parley.core.errors import ConfigInvalid
-from parley.core.settings import Settings, SettingSpec, setting_specs
+from parley.core.limits import JSON_DEPTH_MAX
+from parley.core.settings import (
+    BUILTIN_PLUGINS,
+    PluginSettings,
+    Settings,
+    SettingSpec,
+    setting_specs,
+    table_specs,
+)
 
 _KINDS: Final[dict[type, str]] = {
     bool: "true or false",
@@ -21,7 +29,24 @@ _KINDS: Final[dict[type, str]] = {
     float: "a number",
     str: "a text",
     tuple: "a list of texts",
+    dict: "a table of texts, numbers, true or false, lists and tables",
 }
+_PLUGINS: Final = "plugins"
+_PLUGIN_EXAMPLES: Final[tuple[dict[str, object], ...]] = (
+    {
+        "name": "links",
+        "type": "linkifier",
+        "enabled": True,
+        "required": False,
+        "builtin": "links",
+        "config": {"paths": True, "code": True, "messages": True},
+        "deadline_seconds": 5.0,
+        "network": False,
+        "memory_bytes": 268_435_456,
+    },
+    {"name": "urls", "type": "extractor", "config": {"allow": (), "block": ("example.com",)}},
+    {"name": "tickets", "type": "linkifier", "module": "plugins/tickets.py"},
+)
 
 
 def load_settings(path: Path) -> Settings:
@@ -51,6 +76,8 @@ def parse_settings(document: dict[str, Any]) -> Settings:
     for table, content in document.items():
         if table not in tables:
             problems.append(f"{table} is not a table of parley.toml{_suggestion(table, tables)}")
+        elif table == _PLUGINS:
+            settings = replace(settings, plugins=_read_plugins(content, tables[table], problems))
         elif not isinstance(content, dict):
             problems.append(f"{table} must be a table: [{table}]")
         else:
@@ -65,17 +92,33 @@ def render_default_toml() -> str:
     """A ``parley.toml`` that says everything and changes nothing: each key with its meaning, commented out."""
     lines = ["# Settings of this workspace. A key without its # takes effect at the next start of the hub."]
     table = ""
+    plugin_keys: dict[str, SettingSpec] = {}
     for spec in setting_specs():
+        if spec.table == _PLUGINS:
+            plugin_keys[spec.key] = spec
+            continue
         if spec.table != table:
             table = spec.table
             lines += ["", f"[{table}]"]
-        allowed = allowed_values(spec)
-        lines += [f"# {spec.meaning}{f' ({allowed})' if allowed else ''}", f"# {spec.key} = {_toml(spec.default)}"]
+        lines += [_comment(spec), f"# {spec.key} = {_toml(spec.default)}"]
+    for example in _PLUGIN_EXAMPLES:
+        lines += ["", f"# [[{_PLUGINS}]]"]
+        for key, value in example.items():
+            if key in plugin_keys:  # told once, where the key is first seen
+                lines.append(_comment(plugin_keys.pop(key)))
+            lines.append(f"# {key} = {_toml(value)}")
     return "\n".join(lines) + "\n"
 
 
+def _comment(spec: SettingSpec) -> str:
+    allowed = allowed_values(spec)
+    return f"# {spec.meaning}{f' ({allowed})' if allowed else ''}"
+
+
 def allowed_values(spec: SettingSpec) -> str:
-    """Bounds or choices in words; empty when every value of the type is allowed."""
+    """Bounds, choices or form in words; empty when every value of the type is allowed."""
+    if spec.form is not None:
+        return spec.form[1]
     if spec.choices:
         return "one of " + ", ".join(spec.choices)
     low, high = (
@@ -88,8 +131,8 @@ def allowed_values(spec: SettingSpec) -> str:
 
 def _read_table(
     content: dict[str, Any], table: str, specs: dict[str, SettingSpec], problems: list[str]
-) -> dict[str, object]:
-    values: dict[str, object] = {}
+) -> dict[str, Any]:
+    values: dict[str, Any] = {}
     for key, value in content.items():
         spec = specs.get(key)
         if spec is None:
@@ -98,18 +141,58 @@ def _read_table(
         try:
             values[key] = _checked(spec, value)
         except ValueError as error:
-            problems.append(f"{spec.name} must be {error}, not {_toml(value)}")
+            problems.append(f"{table}.{key} must be {error}, not {_toml(value)}")
+    problems += [f"{table}.{key} is missing" for key, spec in specs.items() if spec.required and key not in content]
     return values
+
+
+def _read_plugins(content: object, specs: dict[str, SettingSpec], problems: list[str]) -> tuple[PluginSettings, ...]:
+    if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in cast(list[object], content)):
+        problems.append(f"{_PLUGINS} must be a list of tables: [[{_PLUGINS}]]")
+        return ()
+    plugins: list[PluginSettings] = []
+    labels: set[str] = set()
+    for number, entry in enumerate(cast(list[dict[str, Any]], content), start=1):
+        name = entry.get("name")
+        label = f"{_PLUGINS}.{name}" if isinstance(name, str) and name else f"{_PLUGINS}.#{number}"
+        mistakes: list[str] = []
+        if label in labels:
+            mistakes.append(f"{label} is there twice; each plugin needs a name of its own")
+        labels.add(label)
+        values = _read_table(entry, label, specs, mistakes)
+        if not mistakes:
+            plugin = PluginSettings(**values)
+            plugins.append(plugin)
+            mistakes += _plugin_mistakes(plugin, label)
+        problems += mistakes
+    return tuple(plugins)
+
+
+def _plugin_mistakes(plugin: PluginSettings, label: str) -> list[str]:
+    """What is wrong between the keys of one plugin."""
+    if plugin.module is not None:
+        return [f"{label} has both a module and a builtin; leave one out"] if plugin.builtin is not None else []
+    builtin = BUILTIN_PLUGINS.get(plugin.builtin_name)
+    if builtin is None:
+        return [f"{label} needs a module; only {', '.join(BUILTIN_PLUGINS)} are built in"]
+    mistakes: list[str] = []
+    if plugin.type != builtin.type:
+        mistakes.append(f"{label}.type must be {builtin.type} for the built-in {plugin.builtin_name}")
+    table = f"{label}.config"
+    _read_table(dict(plugin.config), table, {spec.key: spec for spec in table_specs(table, builtin.config)}, mistakes)
+    return mistakes
 
 
 def _checked(spec: SettingSpec, value: object) -> object:
     """The value as the settings hold it. Raises ``ValueError`` with what is allowed."""
-    kind: type = type(spec.default)
+    kind = spec.kind
     value = _converted(kind, value)
-    if type(value) is not kind:  # not isinstance: true is no number
+    if type(value) is not kind or (kind is dict and not _is_json(value)):  # not isinstance: true is no number
         raise ValueError(_KINDS[kind])
     allowed = allowed_values(spec)
     if spec.choices and value not in spec.choices:
+        raise ValueError(allowed)
+    if spec.form is not None and not spec.form[0].fullmatch(cast(str, value)):
         raise ValueError(allowed)
     if isinstance(value, int | float):
         low, high = spec.low, spec.high
@@ -128,6 +211,16 @@ def _converted(kind: type, value: object) -> object:
     return value
 
 
+def _is_json(value: object, depth: int = JSON_DEPTH_MAX) -> bool:
+    """Whether JSON holds the value exactly: TOML also knows dates, infinity and larger numbers."""
+    if isinstance(value, dict | list):
+        members = cast(dict[str, object], value).values() if isinstance(value, dict) else cast(list[object], value)
+        return depth > 0 and all(_is_json(member, depth - 1) for member in members)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, str | bool) or (isinstance(value, int) and abs(value) < 2**53)
+
+
 def _suggestion(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(known))}"
@@ -138,4 +231,7 @@ def _toml(value: object) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return "[" + ", ".join(_toml(item) for item in cast(tuple[object, ...], value)) + "]"
+    if isinstance(value, dict):
+        members = (f"{key} = {_toml(item)}" for key, item in cast(dict[str, object], value).items())
+        return "{ " + ", ".join(members) + " }"
     return f'"{value}"' if isinstance(value, str) else str(value)
