@@ -41,6 +41,22 @@ EVENTS_LIMIT_DEFAULT: Final = 100
 SEARCH_LIMIT_DEFAULT: Final = 100
 SUBSCRIPTIONS_MAX: Final = 1_000
 """Channels and topics that one feed may name; more is what an unfiltered feed is for."""
+ENRICHED_MESSAGES_MAX: Final = 200
+"""Messages whose enrichments one request may ask for; a page of them."""
+LOGIN_CODE_SECONDS: Final = 300
+"""A link of `parley ui` is opened at once or pasted soon; later it is only something to be found."""
+LOGIN_CODE_CHARS_MAX: Final = 200
+"""Anything longer is no code of ours."""
+LOGIN_CODES_MAX: Final = 32
+"""Links that wait to be opened; the oldest one gives way to one more."""
+PAGE_SESSION_SECONDS: Final = 30 * 24 * 3600
+"""A page that is used daily stays logged in; a forgotten browser does not for ever."""
+ENRICHMENTS_PER_MESSAGE_MAX: Final = 500
+"""What one plugin may find in one message; a page still draws it at once."""
+EXTRACTED_PER_MESSAGE_MAX: Final = 100
+"""Attachments that one plugin may take from one message; as many as links."""
+FINDINGS_BYTES_MAX: Final = 262_144
+"""All that a plugin says about one message travels as one event, which every reader has to hold."""
 VERSION_MAX: Final = 2**53 - 1
 """The largest integer that every JSON reader holds exactly; a message cannot be changed more often."""
 TOMBSTONE: Final = "[deleted]"

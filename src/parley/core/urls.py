@@ -34,23 +34,28 @@ def extract_urls(text: str, *, allow: Iterable[str] = (), block: Iterable[str] =
     return list(found)
 
 
-def check_link(value: Mapping[str, object]) -> None:
-    """Refuses link metadata that a page could not show safely. Raises ``InvalidInput``."""
-    url = value.get("url")
+def url_spans(text: str) -> list[tuple[int, int]]:
+    """Where links stand in the text, also those that would not be extracted."""
+    return [(match.start(), match.start() + len(match.group().rstrip(_TRAILING))) for match in _URL.finditer(text)]
+
+
+def check_link(value: Mapping[str, object], *, field: str = "value_json") -> None:
+    """Refuses link metadata that a page could not show safely. Raises ``InvalidInput``, which names the field."""
+    url, place = value.get("url"), f"{field}.url"
     if not isinstance(url, str):
-        raise InvalidInput("value_json.url must be a string", field="value_json.url")
+        raise InvalidInput(f"{place} must be a string", field=place)
     if len(url) > limits.URL_CHARS_MAX:
-        raise InvalidInput(f"value_json.url is longer than {limits.URL_CHARS_MAX} characters", field="value_json.url")
+        raise InvalidInput(f"{place} is longer than {limits.URL_CHARS_MAX} characters", field=place)
     if _host(url) is None or _FORBIDDEN_TEXT.search(url):
-        raise InvalidInput("value_json.url must be a plain http or https link", field="value_json.url")
+        raise InvalidInput(f"{place} must be a plain http or https link", field=place)
     for name in ("title", "description"):
         text = value.get(name)
         if text is None:
             continue
         if not isinstance(text, str) or len(text) > limits.URL_TEXT_CHARS_MAX or _FORBIDDEN_TEXT.search(text):
             raise InvalidInput(
-                f"value_json.{name} must be plain text of at most {limits.URL_TEXT_CHARS_MAX} characters",
-                field=f"value_json.{name}",
+                f"{field}.{name} must be plain text of at most {limits.URL_TEXT_CHARS_MAX} characters",
+                field=f"{field}.{name}",
             )
 
 
