@@ -8,7 +8,8 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
     │   ├── NotFound                 ├── MethodNotAllowed      ├── MessageDeleted
     │   ├── CrossChannelMove         ├── VersionConflict       ├── IdempotencyKeyReused
     │   ├── MissingAuth              ├── InvalidAuth           ├── HostForbidden
-    │   ├── OriginForbidden          ├── CursorExpired         └── MessageArchived
+    │   ├── OriginForbidden          ├── CursorExpired         ├── MessageArchived
+    │   └── LoginCodeInvalid
     ├── Unavailable                  the same call may work later (429, 503)
     │   ├── RateLimited              ├── ServiceUnavailable    ├── ShuttingDown
     │   └── DatabaseCorrupt          (not transient: a person must act)
@@ -161,6 +162,15 @@ class InvalidAuth(Refused):
     hint = "Read the token file again; it may have been rotated."
 
 
+class LoginCodeInvalid(Refused):
+    """The one-time code was used already, is too old, or was never issued."""
+
+    code = "LOGIN_CODE_INVALID"
+    status = 401
+    exit_code = Exit.UNAUTHORISED
+    hint = "Run `parley ui` again for a new link."
+
+
 class HostForbidden(Refused):
     """The Host header names something other than this machine's loopback."""
 
@@ -174,7 +184,7 @@ class OriginForbidden(Refused):
 
     code = "ORIGIN_FORBIDDEN"
     status = 403
-    hint = "Call the hub from a program, or from a page of its own origin."
+    hint = "Call the hub from a program, or open its own page with `parley ui`."
 
 
 class CursorExpired(Refused):

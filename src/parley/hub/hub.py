@@ -17,6 +17,7 @@ from parley.hub.http.shell import Shell
 from parley.hub.http.table import ENDPOINTS
 from parley.hub.monitor import Monitor
 from parley.hub.moving import Moves
+from parley.hub.page_access import PageAccess
 from parley.hub.store import Store
 from parley.serve import InFlight, Metrics, RateLimiter, TokenStore, register_secret
 from parley.sqlite import Checkpointer, open_writer
@@ -58,6 +59,7 @@ class Hub:
         self.db_id = db_id
         self.port = port
         self.host_names = host_names
+        self.page = PageAccess(tokens, clock, db_id)
         self.damaged = False
         self.feeds_peak = 0
         self.metrics = Metrics(clock)
@@ -163,8 +165,17 @@ class Hub:
         for connection in list(self._feeds):
             connection.close(code, reason)
 
+    def end_session(self, session: bytes) -> None:
+        """Closes the feeds of a browser that logs out, in whichever of its windows they are."""
+        for connection in list(self._feeds):
+            if connection.session == session:
+                connection.close(4401, "Logged out")
+
     def rotate_token(self) -> None:
-        """Writes a new token. The old one stays valid for the grace period; then feeds that it opened are closed."""
+        """Writes a new token. The old one stays valid for the grace period; then feeds that it opened are closed.
+
+        The sessions of the page that it signed end with it.
+        """
         try:
             self.tokens.rotate()
         except OSError as error:
@@ -201,8 +212,7 @@ class Hub:
 
     def _close_outdated_feeds(self) -> None:
         for connection in list(self._feeds):
-            if not self.tokens.matches(connection.token):
-                connection.close(4401, "The token is no longer valid")
+            connection.close_if_outdated()
 
     def _publish(self, events: list[StoredEvent], writes: int, seconds: float) -> None:
         self.feed.publish(events)

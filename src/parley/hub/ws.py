@@ -97,6 +97,8 @@ class FeedConnection(asyncio.Protocol):
         self._open = False
         self.token: bytes = b""
         """The token that opened the connection; it is closed when that one is no longer valid."""
+        self.session: bytes = b""
+        """The page's session that opened it instead; the same holds for that one."""
 
     # What the transport says.
 
@@ -171,6 +173,13 @@ class FeedConnection(asyncio.Protocol):
         elif self._transport is not None and not self._open:
             self._transport.close()
 
+    def close_if_outdated(self) -> None:
+        """Closes the connection if what it was opened with is no longer valid."""
+        if self.session and not self._hub.page.sessions.is_valid(self.session):
+            self.close(4401, "The session is no longer valid")
+        elif self.token and not self._hub.tokens.matches(self.token):
+            self.close(4401, "The token is no longer valid")
+
     def _answer_upgrade(self, request: Request) -> None:
         try:
             self._admit(request)
@@ -197,30 +206,36 @@ class FeedConnection(asyncio.Protocol):
         """Raises the reason why this caller gets no feed."""
         hub = self._hub
         path, _, query = request.path.partition("?")
-        for name in ("Host", "Origin", "Authorization"):
+        for name in ("Host", "Origin", "Authorization", "Cookie"):
             if len(request.headers.get_all(name)) > 1:
                 raise InvalidInput(f"{name} is given more than once", field=name)
         host = _header(request, "Host")
         if not host_allowed(host, port=hub.port, extra=hub.host_names):
             raise HostForbidden("The Host header does not name this machine")
-        if not origin_allowed(_header(request, "Origin"), host, port=hub.port, extra=hub.host_names):
+        origin = _header(request, "Origin")
+        if not origin_allowed(origin, host, port=hub.port, extra=hub.host_names):
             raise OriginForbidden("The Origin header names another site")
         if path != "/ws":
             raise NotFound("Not found")
         if hub.in_flight.closing:
             raise ShuttingDown
-        token = (parse_qs(query).get("token") or [_bearer(request)])[0]
-        if not token:
+        try:
+            self._authenticate((parse_qs(query).get("token") or [_bearer(request)])[0], request, origin)
+        except (MissingAuth, InvalidAuth):
             hub.metrics.inc("parley_auth_failures_total")
-            raise MissingAuth("Unauthorized")
-        if not hub.tokens.matches(token):
-            hub.metrics.inc("parley_auth_failures_total")
-            raise InvalidAuth("Unauthorized")
-        self.token = token.encode()
+            raise
         if hub.feeds_open >= self._settings.connections_max:
             raise ServiceUnavailable(
                 "Too many feeds are open", reason="connection_limit", limit=self._settings.connections_max
             )
+
+    def _authenticate(self, token: str, request: Request, origin: bytes | None) -> None:
+        if not token:
+            self.session = self._hub.page.admit(_header(request, "Cookie"), origin)
+        elif self._hub.tokens.matches(token):
+            self.token = token.encode()
+        else:
+            raise InvalidAuth("Unauthorized")
 
     def _take_frame(self, received: Frame) -> None:
         if received.opcode is Opcode.PONG:
@@ -301,6 +316,8 @@ class FeedConnection(asyncio.Protocol):
             self.close(1008, "backpressure")
 
     def _ping(self) -> None:
+        if self.session:  # it has an end of its own, which nobody else watches for
+            self.close_if_outdated()
         if self._protocol.state is not State.OPEN or self._transport is None:
             return
         if self._transport.get_write_buffer_size() == 0:  # a full socket has its own deadline

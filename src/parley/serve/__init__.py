@@ -1,5 +1,5 @@
-"""What any of our servers needs: instance lock, bind rules, token, Host and Origin, limiter, request ids, drain, logs,
-metrics.
+"""What any of our servers needs: instance lock, bind rules, token, a page's codes and sessions, Host and Origin,
+limiter, request ids, drain, logs, metrics.
 
 Logs and metrics stand on libraries that take a third of a second to load. Commands that only look at the lock or the
 token use this room too, so those two are loaded when they are first asked for.
@@ -12,8 +12,10 @@ from parley.serve.bind import BoundSocket, bind, check_bind
 from parley.serve.drain import InFlight
 from parley.serve.limiter import Decision, RateLimiter
 from parley.serve.lock import Holder, InstanceLock, probe
+from parley.serve.login_codes import LoginCodes
 from parley.serve.origin import LOOPBACK_NAMES, host_allowed, origin_allowed
-from parley.serve.redact import register_secret
+from parley.serve.page_sessions import PageSessions
+from parley.serve.redact import forget_secret, register_secret
 from parley.serve.request_ids import RequestIds, request_id
 from parley.serve.security_headers import SECURITY_HEADERS
 from parley.serve.token import Reloaded, TokenStore
@@ -31,7 +33,9 @@ __all__ = [
     "Holder",
     "InFlight",
     "InstanceLock",
+    "LoginCodes",
     "Metrics",
+    "PageSessions",
     "RateLimiter",
     "Reloaded",
     "RequestIds",
@@ -41,6 +45,7 @@ __all__ = [
     "bind",
     "check_bind",
     "configure",
+    "forget_secret",
     "host_allowed",
     "origin_allowed",
     "probe",

@@ -50,6 +50,13 @@ def register_secret(secret: str) -> None:
         _secrets = (*_secrets, escaped)
 
 
+def forget_secret(secret: str) -> None:
+    """Undoes ``register_secret`` for one that is of no use to anybody any more; each costs every line a search."""
+    global _secrets
+    escaped = msgspec.json.encode(secret)[1:-1]
+    _secrets = tuple(each for each in _secrets if each != escaped)
+
+
 def scrub(line: bytes) -> bytes:
     """The line without any registered secret."""
     for secret in _secrets:

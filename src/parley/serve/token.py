@@ -4,6 +4,9 @@ After a rotation the token before it stays valid for a while, so that running cl
 grace period belongs to the running server: a restart ends it. Another process rotates by writing the file; the server
 notices in ``reload`` and grants the same grace.
 
+The token is also a key: ``sign`` and ``verify`` let a server hand out what it will recognise later, without a table of
+what it handed out. A signature ends with the token that made it.
+
 Neither ``repr`` nor any error or warning of this module holds a token.
 """
 
@@ -76,6 +79,17 @@ class TokenStore:
             return self._current != b""
         return self._previous != () and self._matches_previous(candidate)
 
+    def sign(self, purpose: bytes, data: bytes) -> bytes:
+        """A signature of the data that only a holder of the token can make; valid for this purpose alone."""
+        return _signed(self._current, purpose, data)
+
+    def verify(self, purpose: bytes, data: bytes, signature: bytes) -> bool:
+        """Whether ``sign`` made this signature with a token that is still valid."""
+        found = hmac.compare_digest(signature, _signed(self._current, purpose, data))
+        for token in self._alive_previous():
+            found |= hmac.compare_digest(signature, _signed(token, purpose, data))
+        return found and self._current != b""
+
     def rotate(self) -> None:
         """Writes a new token; the one before it stays valid for the grace period."""
         write_atomic(self._path, f"{new_token()}\n".encode("ascii"), _FILE_MODE)
@@ -100,12 +114,17 @@ class TokenStore:
         return Reloaded(True, warnings)
 
     def _matches_previous(self, candidate: bytes) -> bool:
-        now = self._clock.monotonic()
-        self._previous = tuple(entry for entry in self._previous if entry[1] > now)
         found = False
-        for token, _ in self._previous:
+        for token in self._alive_previous():
             found |= hmac.compare_digest(candidate, token)
         return found
+
+    def _alive_previous(self) -> list[bytes]:
+        if not self._previous:
+            return []
+        now = self._clock.monotonic()
+        self._previous = tuple(entry for entry in self._previous if entry[1] > now)
+        return [token for token, _ in self._previous]
 
     def _read(self) -> tuple[bytes | None, tuple[str, ...]]:
         """The token in the file, if it has the form of one, and what had to be put right."""
@@ -134,6 +153,11 @@ def unusable_because(path: Path) -> str | None:
     finally:
         os.close(descriptor)
     return None if _FORM.fullmatch(token) else "holds no usable token"
+
+
+def _signed(token: bytes, purpose: bytes, data: bytes) -> bytes:
+    """The purpose is part of the key, so that no choice of data for one purpose is a signature for another."""
+    return hmac.digest(hmac.digest(token, purpose, "sha256"), data, "sha256")
 
 
 def _signature(status: os.stat_result) -> tuple[int, int, int]:

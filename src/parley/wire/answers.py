@@ -162,3 +162,33 @@ class TokenRotated(msgspec.Struct, frozen=True):
 
     rotated: bool
     grace_seconds: float
+
+
+class PageCode(msgspec.Struct, frozen=True):
+    """``POST /api/v1/ui/code``: a one-time code, and the link of the page that holds it."""
+
+    code: str
+    expires_in_seconds: int
+    url: str
+
+
+class PageSession(msgspec.Struct, frozen=True):
+    """``GET /api/v1/ui/session``: what the page of a caller who is logged in shows of the hub."""
+
+    db_id: str
+    instance_id: str
+    workspace_name: str
+    version: str
+
+
+class LoggedIn(msgspec.Struct, frozen=True):
+    """``POST /ui/login``: the session is in the cookie."""
+
+    ok: bool
+    db_id: str
+
+
+class LoggedOut(msgspec.Struct, frozen=True):
+    """``POST /ui/logout``"""
+
+    ok: bool

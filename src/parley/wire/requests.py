@@ -30,6 +30,7 @@ Sender = Annotated[str, Meta(min_length=1, max_length=limits.SENDER_CHARS_MAX, p
 Kind = Annotated[str, Meta(min_length=1, max_length=limits.KIND_CHARS_MAX, pattern=_NOT_BLANK)]
 AttachmentKey = Annotated[str, Meta(max_length=limits.ATTACHMENT_KEY_CHARS_MAX, pattern=_NO_CONTROLS)]
 DedupeKey = Annotated[str, Meta(min_length=1, max_length=limits.DEDUPE_KEY_CHARS_MAX)]
+LoginCode = Annotated[str, Meta(min_length=1, max_length=limits.LOGIN_CODE_CHARS_MAX)]
 ClientKey = Annotated[
     str,
     Meta(
@@ -116,3 +117,9 @@ class AddAttachment(msgspec.Struct, frozen=True):
     key: AttachmentKey | None = None
     dedupe_key: DedupeKey | None = None
     source_message_id: Id | None = None
+
+
+class Login(msgspec.Struct, frozen=True):
+    """``POST /ui/login``"""
+
+    code: LoginCode

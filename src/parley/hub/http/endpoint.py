@@ -15,23 +15,31 @@ Method = Literal["GET", "POST", "PATCH"]
 class Call:
     """One request, as a handler sees it."""
 
-    __slots__ = ("body", "key", "path", "query")
+    __slots__ = ("body", "headers", "key", "path", "query")
 
-    def __init__(self, path: Mapping[str, str], query: Query, body: Any, key: str | None) -> None:
+    def __init__(
+        self, path: Mapping[str, str], query: Query, body: Any, key: str | None, headers: Mapping[bytes, bytes]
+    ) -> None:
         self.path = path
         self.query = query
         self.body = body
         """The decoded body, of the endpoint's ``body`` type."""
         self.key = key
         """The idempotency key, if there is one."""
+        self.headers = headers
 
 
 class Answer(NamedTuple):
-    """What a handler returns: a body that is encoded as JSON, or bytes of another type."""
+    """What a handler returns: a body that is encoded as JSON, or bytes of another type.
+
+    With status 304 the body tells the length of what the caller has, and is not sent.
+    """
 
     status: int
     body: Any
     content_type: bytes = b"application/json"
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Headers beyond those that every answer has; names in lower case."""
 
 
 Handler = Callable[["Hub", Call], Awaitable[Answer]]
@@ -58,12 +66,16 @@ class Endpoint(NamedTuple):
     handler: Handler
     summary: str
     answers: Mapping[int, Any]
-    """Status to the type of the body, or to several; ``bytes`` for one that is not JSON."""
+    """Status to the type of the body, or to several; ``bytes`` for one that is not JSON, ``None`` for none."""
     errors: tuple[type[ParleyError], ...] = ()
     """Refusals of this endpoint beyond those that any endpoint may give."""
     params: tuple[Param, ...] = ()
     body: Any = None
     body_optional: bool = False
     public: bool = False
-    """Needs no token and is not rate limited."""
+    """Needs no token. Reads are not rate limited; what is not a read shares the budget of callers without a token."""
+    token_only: bool = False
+    """A session of the page is not enough: it must neither prolong itself nor lock programs out."""
+    always_closed: bool = False
+    """Needs a token or a session even where reads are open: the answer tells whether the caller has one."""
     content_type: str = "application/json"

@@ -51,29 +51,39 @@ def openapi_document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
     schema = dict(zip([*structs, ErrorBody], shapes, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schema)
+        path = documented_path(endpoint.path)
+        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, path, schema)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Parley hub", "version": __version__, "summary": "The API of one workspace's hub"},
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "parley_{db_id}"},
+            },
         },
     }
 
 
-def _operation(endpoint: Endpoint, schema: dict[Any, Any]) -> dict[str, Any]:
+def documented_path(path: str) -> str:
+    """The path as documents write it: without the kinds of its parameters, which only routing needs."""
+    return re.sub(r":\w+\}", "}", path)
+
+
+def _operation(endpoint: Endpoint, path: str, schema: dict[Any, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.handler.__name__,
         "summary": endpoint.summary,
         "responses": _responses(endpoint, schema),
-        "security": [] if endpoint.public else [{"token": []}],
+        "security": _security(endpoint),
     }
-    parameters = [_path_parameter(name) for name in re.findall(r"\{(\w+)\}", endpoint.path)]
+    parameters = [_path_parameter(name) for name in re.findall(r"\{(\w+)\}", path)]
     parameters += [_query_parameter(param) for param in endpoint.params]
     if endpoint.body is not None and endpoint.method != "GET":
-        parameters.append(_key_header())
+        if not endpoint.public:
+            parameters.append(_key_header())
         operation["requestBody"] = {
             "required": not endpoint.body_optional,
             "content": {"application/json": {"schema": schema[endpoint.body]}},
@@ -86,6 +96,9 @@ def _operation(endpoint: Endpoint, schema: dict[Any, Any]) -> dict[str, Any]:
 def _responses(endpoint: Endpoint, schema: dict[Any, Any]) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, kind in sorted(endpoint.answers.items()):
+        if kind is None:
+            responses[str(status)] = {"description": endpoint.summary}
+            continue
         shapes = [
             {"type": "string"} if each is bytes else {"type": "object"} if each is dict else schema[each]
             for each in _alternatives(kind)
@@ -107,6 +120,13 @@ def _responses(endpoint: Endpoint, schema: dict[Any, Any]) -> dict[str, Any]:
             "content": {"application/json": {"schema": schema[ErrorBody]}},
         }
     return responses
+
+
+def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
+    """The ways in, of which one is enough."""
+    if endpoint.public:
+        return []
+    return [{"token": []}] if endpoint.token_only else [{"token": []}, {"session": []}]
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from parley.core.errors import InvalidInput
-from parley.hub.http.shell import Response, Shell, head_lines
+from parley.hub.http.shell import NOT_MODIFIED, Response, Shell, head_lines
 from parley.serve import SECURITY_HEADERS, request_id
 from parley.wire.answers import error_body
 from parley.workspace.log import encode_json
@@ -132,6 +132,6 @@ def render(response: Response, common: bytes, *, close: bool = False, head: bool
             b"connection: close\r\ncontent-length: " if close else b"content-length: ",
             str(len(response.body)).encode(),
             b"\r\n\r\n",
-            b"" if head else response.body,
+            b"" if head or response.status == NOT_MODIFIED else response.body,
         )
     )

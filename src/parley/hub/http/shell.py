@@ -1,6 +1,6 @@
 """What every HTTP request passes, in this order: headers that say one thing, our Host and Origin, a known path, a hub
-that is not stopping, the token, the rate limits, a body of bearable size and the right shape. Then the handler, and one
-way out for answers and errors.
+that is not stopping, the token or a session of the page, the rate limits, a body of bearable size and the right shape.
+Then the handler, and one way out for answers and errors.
 
 This is plain ASGI on the hot path of every write, so it keeps to dictionaries and bytes.
 """
@@ -25,12 +25,14 @@ from parley.core.errors import (
     ParleyError,
     PayloadTooLarge,
     RateLimited,
+    Refused,
     Unavailable,
     UnsupportedMediaType,
 )
 from parley.hub.http.endpoint import Answer, Call, Endpoint
 from parley.hub.http.params import Query
 from parley.hub.http.writes import idempotency_key
+from parley.hub.page_access import require_origin
 from parley.serve import SECURITY_HEADERS, Decision, RateLimiter, host_allowed, origin_allowed, request_id
 from parley.sqlite import translate
 from parley.wire.answers import error_body
@@ -48,7 +50,15 @@ Headers = dict[bytes, bytes]
 
 SLOW_SECONDS: Final = 1.0
 """A request that took longer is a problem worth a line in the log."""
-_GIVEN_ONCE: Final = (b"host", b"origin", b"authorization", b"idempotency-key", b"content-length")
+_GIVEN_ONCE: Final = (
+    b"host",
+    b"origin",
+    b"authorization",
+    b"cookie",
+    b"sec-fetch-site",
+    b"idempotency-key",
+    b"content-length",
+)
 """Headers that decide something: of two values, another reader on the way might have believed the other one."""
 _MISSING: Final = "Object missing required field `"
 _MISMATCHES: Final = {f"Expected `str` matching regex {each!r}": words for each, words in PATTERN_WORDS.items()}
@@ -59,6 +69,8 @@ _NO_PATH: Final[Mapping[str, str]] = {}
 _JSON: Final = b"application/json"
 _NO_QUERY: Final = Query(b"")
 _NO_ANSWER: Final = Answer(500, b"")
+NOT_MODIFIED: Final = 304
+"""Its body tells the length of what the caller has, as with HEAD, and is not sent."""
 
 
 class Response(NamedTuple):
@@ -99,7 +111,7 @@ class Shell:
         status, headers, body = await self.respond(scope, receive)
         headers = [*headers, *self.common_headers, (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send({"type": "http.response.body", "body": b"" if status == NOT_MODIFIED else body})
 
     async def respond(self, scope: Scope, receive: Receive) -> Response:
         """The answer to a request, whatever happens. Whoever sends it adds its length and ``common_headers``."""
@@ -124,6 +136,8 @@ class Shell:
             name = next(iter(methods.values())).endpoint.path if methods else name
         body = answer.body if type(answer.body) is bytes else encode_json(answer.body)
         sent = [(b"content-type", answer.content_type), (b"x-request-id", asked_id.encode())]
+        if answer.headers:
+            sent += answer.headers
         if limit:
             sent += _limit_headers(limit[0])
         if error is not None:
@@ -156,11 +170,12 @@ class Shell:
             raise MethodNotAllowed(scope["method"], sorted(methods))
         endpoint = route.endpoint
         if endpoint.public:
-            return await endpoint.handler(hub, Call(path, _NO_QUERY, None, None)), endpoint.path
+            body = await self._public_body(route, headers, receive, limit) if endpoint.method != "GET" else None
+            return await endpoint.handler(hub, Call(path, _NO_QUERY, body, None, headers)), endpoint.path
         hub.in_flight.begin()
         try:
-            if not (hub.settings.hub.open_reads and endpoint.method == "GET"):
-                self._authenticate(headers, limit)
+            if not (hub.settings.hub.open_reads and endpoint.method == "GET") or endpoint.always_closed:
+                self._authenticate(endpoint, headers, limit)
             agent = headers.get(b"x-parley-agent")
             _take(hub.limiter, agent.decode("latin-1") if agent else scope["client"], limit)
             hub.touch()
@@ -168,18 +183,37 @@ class Shell:
             query_string = scope["query_string"]
             query = Query(query_string) if query_string else _NO_QUERY
             key = idempotency_key(headers.get(b"idempotency-key"))
-            return await endpoint.handler(hub, Call(path, query, body, key)), endpoint.path
+            return await endpoint.handler(hub, Call(path, query, body, key, headers)), endpoint.path
         finally:
             hub.in_flight.end()
 
-    def _authenticate(self, headers: Headers, limit: list[Decision]) -> None:
-        """Refuses a caller without the token. All of them share one budget, so they use up nobody else's."""
+    def _authenticate(self, endpoint: Endpoint, headers: Headers, limit: list[Decision]) -> None:
+        """Refuses a caller with neither the token nor a session of the page.
+
+        All of them share one budget, so they use up nobody else's.
+        """
         given = headers.get(b"authorization", b"")
         token = given[len(_BEARER) :].strip() if given[: len(_BEARER)].lower() == _BEARER else b""
         if token and self._hub.tokens.matches(token):
             return
+        try:
+            if token:
+                raise InvalidAuth("Unauthorized")
+            if endpoint.token_only:
+                raise MissingAuth("Unauthorized")
+            if endpoint.method == "GET":
+                self._hub.page.admit_read(headers.get(b"cookie"), headers.get(b"sec-fetch-site"))
+            else:
+                self._hub.page.admit(headers.get(b"cookie"), headers.get(b"origin"))
+        except Refused:
+            _take(self._hub.strangers, "strangers", limit)
+            raise
+
+    async def _public_body(self, route: _Route, headers: Headers, receive: Receive, limit: list[Decision]) -> Any:
+        """The body of a request that anybody may send, if it comes from our page and strangers are within bounds."""
         _take(self._hub.strangers, "strangers", limit)
-        raise InvalidAuth("Unauthorized") if token else MissingAuth("Unauthorized")
+        require_origin(headers.get(b"origin"))
+        return await self._body(route, headers, receive)
 
     async def _body(self, route: _Route, headers: Headers, receive: Receive) -> Any:
         most = self._hub.settings.limits.body_bytes_max

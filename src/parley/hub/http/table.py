@@ -4,13 +4,15 @@ from parley.core.errors import (
     CrossChannelMove,
     CursorExpired,
     IdempotencyKeyReused,
+    LoginCodeInvalid,
     MessageArchived,
     MessageDeleted,
     NotFound,
+    RateLimited,
     VersionConflict,
 )
 from parley.core.limits import EVENTS_LIMIT_DEFAULT, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, SEARCH_LIMIT_DEFAULT
-from parley.hub.http import reads, writes
+from parley.hub.http import page, reads, writes
 from parley.hub.http.endpoint import Endpoint, Param
 from parley.wire import answers, requests
 from parley.wire.events import EventPage
@@ -47,6 +49,70 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         writes.rotate_token,
         "Writes a new token to the token file; the old one stays valid for a while",
         {200: answers.TokenRotated},
+        token_only=True,
+    ),
+    Endpoint(
+        "GET",
+        "/ui",
+        page.page,
+        "The page, empty of data until it is logged in",
+        {200: bytes},
+        public=True,
+        content_type="text/html",
+    ),
+    Endpoint(
+        "GET",
+        "/ui/",
+        page.page_below,
+        "The same",
+        {200: bytes},
+        public=True,
+        content_type="text/html",
+    ),
+    Endpoint(
+        "GET",
+        "/ui/assets/{path:path}",
+        page.asset,
+        "A file of the page",
+        {200: bytes, 304: None},
+        (NotFound,),
+        public=True,
+        content_type="*/*",
+    ),
+    Endpoint(
+        "POST",
+        "/ui/login",
+        page.login,
+        "Exchanges a one-time code for a session cookie",
+        {200: answers.LoggedIn},
+        (LoginCodeInvalid, RateLimited),
+        body=requests.Login,
+        public=True,
+    ),
+    Endpoint(
+        "POST",
+        "/ui/logout",
+        page.logout,
+        "Closes the session's feeds and clears its cookie",
+        {200: answers.LoggedOut},
+        (RateLimited,),
+        public=True,
+    ),
+    Endpoint(
+        "POST",
+        "/api/v1/ui/code",
+        page.page_code,
+        "A one-time code and the link that logs the page in with it",
+        {200: answers.PageCode},
+        token_only=True,
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/ui/session",
+        page.page_session,
+        "Whether the caller is logged in, and to which hub",
+        {200: answers.PageSession},
+        always_closed=True,
     ),
     Endpoint("GET", "/api/v1/channels", reads.channels, "All channels by name", {200: answers.Channels}),
     Endpoint(
