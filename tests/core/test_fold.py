@@ -110,18 +110,20 @@ def test_findings_replace_those_of_the_same_plugin_only() -> None:
     assert state.enrichments["e4"] == {
         "id": "e4",
         "message_id": "msg_1",
+        "plugin_name": "links",
         "kind": "link",
         "span_start": 0,
         "span_end": 3,
         "data_json": '{"n":1}',
         "created_at": "t7",
+        "outdated": 0,
     }
 
 
 def test_an_empty_set_of_findings_removes_the_earlier_ones() -> None:
     state = folded(enriched("links", "e1"), enriched("links"))
     assert state.enrichments == {}
-    assert state.plugin_of == {}
+    assert state.enrichments_of == {"msg_1": []}
 
 
 def test_an_archive_takes_untouched_messages_with_what_belongs_to_them() -> None:

@@ -12,10 +12,12 @@ from parley.core.ids import IdSource
 from parley.core.settings import UrlSettings
 from parley.hub.rules.attachments import add_attachment, check_attachment
 from parley.hub.rules.channels import create_channel, create_topic, rename_topic
+from parley.hub.rules.jobs import Queue
 from parley.hub.rules.messages import create_message, delete_message, edit_message
 from parley.hub.rules.moves import start_move
 from parley.hub.transaction import Tx
-from parley.wire.events import Enrichment, MessageEnriched, Span
+from parley.wire.entities import Span
+from parley.wire.events import Enrichment, MessageEnriched
 from parley.wire.requests import (
     AddAttachment,
     CreateChannel,
@@ -30,6 +32,9 @@ from parley.workspace import queries
 from parley.workspace.log import Draft
 
 T = TypeVar("T")
+
+
+QUEUE = Queue(("links",), settle_ms=250)
 
 
 class History:
@@ -77,11 +82,11 @@ class History:
             content or self._name("words") + link,
             reply_to=self._any("messages"),
         )
-        return self._do(lambda tx: create_message(tx, request, UrlSettings())).message.id
+        return self._do(lambda tx: create_message(tx, request, UrlSettings(), queue=QUEUE)).message.id
 
     def edit(self, message: str | None = None) -> None:
         message = message or self._any("messages", "deleted_at IS NULL") or self.message()
-        self._do(lambda tx: edit_message(tx, message, EditMessage(self._name("edited")), UrlSettings()))
+        self._do(lambda tx: edit_message(tx, message, EditMessage(self._name("edited")), UrlSettings(), queue=QUEUE))
 
     def delete(self) -> None:
         message = self._any("messages") or self.message()
@@ -117,11 +122,12 @@ class History:
                 tx.db.execute("DELETE FROM enrichments WHERE id = ?", (old,))
             for each, enrichment in zip(new, found, strict=True):
                 tx.db.execute(
-                    "INSERT INTO enrichments VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (each, message, "link", 0, enrichment.span.end, f'{{"n":{enrichment.span.end}}}', tx.ts),
+                    "INSERT INTO enrichments (id, message_id, plugin_name, kind, span_start, span_end, data_json,"
+                    " created_at) VALUES (?, ?, ?, 'link', 0, ?, ?, ?)",
+                    (each, message, plugin, enrichment.span.end, f'{{"n":{enrichment.span.end}}}', tx.ts),
                 )
             self._found[message, plugin] = new
-            data = MessageEnriched(message, plugin, found, new)
+            data = MessageEnriched(message, plugin, found, new, row.version)
             tx.append(Draft("message.enriched", message, data, channel_id=row.channel_id, topic_id=row.topic_id))
 
         self._do(commit)

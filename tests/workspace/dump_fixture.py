@@ -1,6 +1,6 @@
 """Writes the small database of the newest schema that later versions must still be able to migrate.
 
-Run it once when a schema lands: ``python -m tests.workspace.dump_fixture > tests/fixtures/schema/v1.sql``. A fixture
+Run it once when a schema lands: ``python -m tests.workspace.dump_fixture > tests/fixtures/schema/v2.sql``. A fixture
 that is in the repository is never written again.
 """
 

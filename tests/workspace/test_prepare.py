@@ -31,12 +31,13 @@ FIXTURES = Path(__file__).parent.parent / "fixtures" / "schema"
 MESSAGE_COLUMNS = (
     "id, topic_id, channel_id, sender, content_raw, version, created_at, edited_at, deleted_at, deleted_by"
 )
+ENRICHMENT_COLUMNS = "id, message_id, kind, span_start, span_end, data_json, created_at"
 DATA_OF_AGENTLIP = {
     "channels": "SELECT * FROM channels ORDER BY id",
     "topics": "SELECT * FROM topics ORDER BY id",
     "messages": f"SELECT rowid, {MESSAGE_COLUMNS} FROM messages ORDER BY rowid",
     "topic_attachments": "SELECT * FROM topic_attachments ORDER BY id",
-    "enrichments": "SELECT * FROM enrichments ORDER BY id",
+    "enrichments": f"SELECT {ENRICHMENT_COLUMNS} FROM enrichments ORDER BY id",
     "events": "SELECT * FROM events WHERE name <> 'workspace.adopted' ORDER BY event_id",
 }
 
@@ -78,10 +79,13 @@ def test_an_upgrade_keeps_the_data_takes_a_backup_and_is_an_event(workspace: Wor
         assert (done.change, done.schema) == ("migrated", len(MIGRATIONS) + 1)
         assert [channel.name for channel in queries.list_channels(connection)] == ["general"]
         (event,) = queries.read_events(connection, after=0, until=9, limit=9)
-        assert (event.name, event.data_json) == ("schema.migrated", {"from_version": 1, "to_version": 2})
+        assert (event.name, event.data_json) == (
+            "schema.migrated",
+            {"from_version": len(MIGRATIONS), "to_version": len(MIGRATIONS) + 1},
+        )
         assert (event.entity.type, event.entity.id, event.scope.channel_id) == ("workspace", done.db_id, None)
     assert done.backup is not None
-    assert done.backup.name == "db.sqlite3.backup-v1-20260101T000000000Z"
+    assert done.backup.name == f"db.sqlite3.backup-v{len(MIGRATIONS)}-20260101T000000000Z"
     assert done.backup.stat().st_mode & 0o777 == 0o600
     with apsw.Connection(str(done.backup)) as backup:
         assert dump(backup, "SELECT name FROM channels") == [("general",)]
@@ -96,7 +100,7 @@ def test_a_failed_upgrade_is_rolled_back_and_names_its_backup(workspace: Workspa
         with pytest.raises(MigrationFailed) as failure:
             prepared(connection, workspace, migrations=broken)
         assert dump(connection, "SELECT count(*) FROM topics") == [(0,)]
-        assert queries.read_meta(connection, "parley_schema") == "1"
+        assert queries.read_meta(connection, "parley_schema") == str(len(MIGRATIONS))
         assert queries.latest_event_id(connection) == 0
     assert Path(str(failure.value.details["backup"])).is_file()
 

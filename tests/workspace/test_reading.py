@@ -13,6 +13,7 @@ from parley.core.errors import DatabaseCorrupt, SchemaTooNew, ServiceUnavailable
 from parley.workspace import queries
 from parley.workspace.layout import Workspace
 from parley.workspace.reading import open_reading, open_reading_file
+from parley.workspace.versions import MIGRATIONS
 from tests.workspace.databases import (
     AGENTLIP_DB_ID,
     add_channel,
@@ -55,7 +56,7 @@ def test_a_reader_sees_what_a_running_writer_has_committed(stopped: Workspace) -
 def test_a_reader_works_after_a_clean_stop_and_cannot_write(stopped: Workspace) -> None:
     assert contents(stopped) == ["hello world"]
     with open_reading(stopped) as reading:
-        assert (reading.schema, reading.path) == (1, stopped.db)
+        assert (reading.schema, reading.path) == (len(MIGRATIONS), stopped.db)
         assert reading.db_id == queries.read_meta(reading.connection, "db_id")
         with pytest.raises(apsw.Error):
             reading.connection.execute("DELETE FROM idempotency_keys")

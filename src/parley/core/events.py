@@ -56,7 +56,7 @@ EVENTS: Final[dict[str, EventSpec]] = {
             "message.enriched",
             "message",
             _TOPIC,
-            ("message_id", "plugin_name", "enrichments", "enrichment_ids"),
+            ("message_id", "plugin_name", "enrichments", "enrichment_ids", "version"),
             "a plugin's findings about a message replaced its earlier ones",
         ),
         EventSpec(

@@ -43,7 +43,17 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "source_message_id",
         "created_at",
     ),
-    "enrichments": ("id", "message_id", "kind", "span_start", "span_end", "data_json", "created_at"),
+    "enrichments": (
+        "id",
+        "message_id",
+        "plugin_name",
+        "kind",
+        "span_start",
+        "span_end",
+        "data_json",
+        "created_at",
+        "outdated",
+    ),
 }
 """The columns that the log determines. JSON columns are compared as canonical text."""
 
@@ -73,8 +83,8 @@ class HubState:
     last_event_id: int = 0
     last_touched: dict[str, int] = field(default_factory=dict[str, int])
     """Message id to the last event that changed the message: what an archive may take is decided by it."""
-    plugin_of: dict[str, str] = field(default_factory=dict[str, str])
-    """Enrichment id to the plugin that found it."""
+    enrichments_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Message id to the ids of its enrichments."""
 
     def table(self, name: str) -> dict[str, Row]:
         """The rows of one table by id."""
@@ -137,12 +147,20 @@ def _changed(state: HubState, event: LoggedEvent) -> Row:
 def _message_edited(state: HubState, event: LoggedEvent) -> None:
     message = _changed(state, event)
     message["content_raw"], message["edited_at"] = event.data["new_content"], event.ts
+    _outdate_enrichments(state, message["id"])
 
 
 def _message_deleted(state: HubState, event: LoggedEvent) -> None:
     message = _changed(state, event)
     message["content_raw"], message["edited_at"] = TOMBSTONE, event.ts
     message["deleted_at"], message["deleted_by"] = event.ts, event.data["deleted_by"]
+    _outdate_enrichments(state, message["id"])
+
+
+def _outdate_enrichments(state: HubState, message_id: str) -> None:
+    """What plugins found in the old content is no longer true of the message."""
+    for enrichment_id in state.enrichments_of.get(message_id, ()):
+        state.enrichments[enrichment_id]["outdated"] = 1
 
 
 def _message_moved(state: HubState, event: LoggedEvent) -> None:
@@ -163,22 +181,29 @@ def _attachment_added(state: HubState, event: LoggedEvent) -> None:
 
 
 def _message_enriched(state: HubState, event: LoggedEvent) -> None:
+    """The plugin's findings replace its earlier ones."""
     message_id, plugin = event.data["message_id"], event.data["plugin_name"]
     _ = state.messages[message_id]
-    for old in [key for key, row in state.enrichments.items() if row["message_id"] == message_id]:
-        if state.plugin_of[old] == plugin:
-            del state.enrichments[old], state.plugin_of[old]
+    kept: list[str] = []
+    for enrichment_id in state.enrichments_of.get(message_id, ()):
+        if state.enrichments[enrichment_id]["plugin_name"] == plugin:
+            del state.enrichments[enrichment_id]
+        else:
+            kept.append(enrichment_id)
     for enrichment_id, found in zip(event.data["enrichment_ids"], event.data["enrichments"], strict=True):
-        state.plugin_of[enrichment_id] = plugin
+        kept.append(enrichment_id)
         state.enrichments[enrichment_id] = {
             "id": enrichment_id,
             "message_id": message_id,
+            "plugin_name": plugin,
             "kind": found["kind"],
             "span_start": found["span"]["start"],
             "span_end": found["span"]["end"],
             "data_json": canonical_json(found["data"]).decode(),
             "created_at": event.ts,
+            "outdated": 0,
         }
+    state.enrichments_of[message_id] = kept
 
 
 def _workspace_archived(state: HubState, event: LoggedEvent) -> None:
@@ -187,8 +212,8 @@ def _workspace_archived(state: HubState, event: LoggedEvent) -> None:
     gone = {message_id for message_id, touched in state.last_touched.items() if touched <= boundary}
     for message_id in gone:
         del state.messages[message_id], state.last_touched[message_id]
-    for enrichment_id in [key for key, row in state.enrichments.items() if row["message_id"] in gone]:
-        del state.enrichments[enrichment_id], state.plugin_of[enrichment_id]
+        for enrichment_id in state.enrichments_of.pop(message_id, ()):
+            del state.enrichments[enrichment_id]
     for attachment in state.topic_attachments.values():
         if attachment["source_message_id"] in gone:
             attachment["source_message_id"] = None
@@ -219,7 +244,10 @@ class Difference(NamedTuple):
 
 
 def differences(folded: HubState, stored: HubState) -> list[Difference]:
-    """Where the folded log and the stored tables disagree, column by column; empty when they are equal."""
+    """Where the folded log and the stored tables disagree, column by column; empty when they are equal.
+
+    A column that the stored table does not have, because its schema is an older one, is not compared.
+    """
     found: list[Difference] = []
     for table, columns in TABLES.items():
         left, right = folded.table(table), stored.table(table)
@@ -230,6 +258,6 @@ def differences(folded: HubState, stored: HubState) -> list[Difference]:
             found.extend(
                 Difference(table, row_id, column, left[row_id].get(column), right[row_id].get(column))
                 for column in columns
-                if left[row_id].get(column) != right[row_id].get(column)
+                if column in right[row_id] and left[row_id].get(column) != right[row_id][column]
             )
     return found

@@ -6,7 +6,15 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from parley.core.errors import ParleyError, VersionConflict
-from parley.wire.entities import Attachment, Channel, Message, Topic
+from parley.wire.entities import (
+    Attachment,
+    Channel,
+    ListedTopic,
+    Message,
+    MessageVersion,
+    StoredEnrichment,
+    Topic,
+)
 
 EventId = Annotated[int, Meta(ge=0)]
 
@@ -94,7 +102,7 @@ class Channels(msgspec.Struct, frozen=True):
 class Topics(msgspec.Struct, frozen=True):
     """Topics, most recently changed first."""
 
-    topics: list[Topic]
+    topics: list[ListedTopic]
     has_more: bool
     cursor: str | None = None
 
@@ -112,6 +120,30 @@ class Attachments(msgspec.Struct, frozen=True):
 
     attachments: list[Attachment]
     cursor: str | None = None
+
+
+class Enrichments(msgspec.Struct, frozen=True):
+    """What plugins found in some messages, in the order of the messages and of the text."""
+
+    enrichments: list[StoredEnrichment]
+    cursor: str | None = None
+
+
+class MessageHistory(msgspec.Struct, frozen=True):
+    """``GET /api/v1/messages/{message_id}/history``, oldest first"""
+
+    message_id: str
+    versions: list[MessageVersion]
+
+
+class MovePreview(msgspec.Struct, frozen=True):
+    """What a move would take along if it were made now."""
+
+    count: int
+    first_message_id: str | None
+    last_message_id: str | None
+    from_topic_id: str
+    to_topic_id: str
 
 
 class SearchHits(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """The things a hub holds, as they look in answers, events and rows."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -22,6 +22,13 @@ class Topic(msgspec.Struct, frozen=True):
     title: str
     created_at: str
     updated_at: str
+
+
+class ListedTopic(Topic, frozen=True):
+    """A topic in a list, with its newest message."""
+
+    last_message_id: str | None = None
+    last_message_at: str | None = None
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -51,3 +58,38 @@ class Attachment(msgspec.Struct, frozen=True):
     dedupe_key: str
     source_message_id: str | None
     created_at: str
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Where in a message's content something was found: Unicode code points, ``end`` excluded."""
+
+    start: int
+    end: int
+
+
+class StoredEnrichment(msgspec.Struct, frozen=True):
+    """What a plugin found in a message's content as it is now."""
+
+    id: str
+    message_id: str
+    plugin_name: str
+    kind: str
+    span: Span
+    data: dict[str, Any]
+    created_at: str
+
+
+class MessageVersion(msgspec.Struct, frozen=True):
+    """One step of a message's history."""
+
+    version: int
+    event_id: int | None
+    """The event that made it; unknown for the first version."""
+    ts: str
+    change: Literal["created", "edited", "moved", "deleted"]
+    content_raw: str | None
+    """The content from here on; null for a move, for what was archived, and for every step of a deleted message."""
+    topic_id: str | None
+    """Where a move took it, or where it was posted."""
+    actor: str | None
+    """Who posted or deleted it; the log does not say who edits or moves."""

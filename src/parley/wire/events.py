@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from parley.wire.entities import Attachment, Channel, Message, Topic
+from parley.wire.entities import Attachment, Channel, Message, Span, Topic
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -102,11 +102,6 @@ class MessageMoved(msgspec.Struct, frozen=True):
     version: int
 
 
-class Span(msgspec.Struct, frozen=True):
-    start: int
-    end: int
-
-
 class Enrichment(msgspec.Struct, frozen=True):
     kind: str
     span: Span
@@ -118,6 +113,8 @@ class MessageEnriched(msgspec.Struct, frozen=True):
     plugin_name: str
     enrichments: list[Enrichment]
     enrichment_ids: list[str]
+    version: int | None = None
+    """The version of the message that the plugin read; Agentlip's events lack it."""
 
 
 class AttachmentAdded(msgspec.Struct, frozen=True):

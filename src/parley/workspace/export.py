@@ -19,9 +19,10 @@ from parley.workspace.queries.entities import (
     MESSAGE_COLUMNS,
     TOPIC_COLUMNS,
 )
+from parley.workspace.queries.events import columns_there
 
 EXPORT_VERSION: Final = 1
-_ENRICHMENT_COLUMNS: Final = "id, message_id, kind, span_start, span_end, data_json, created_at"
+_ENRICHMENT_COLUMNS: Final = "id, message_id, plugin_name, kind, span_start, span_end, data_json, created_at, outdated"
 _EVENT_COLUMNS: Final = (
     "event_id, ts, name, scope_channel_id, scope_topic_id, scope_topic_id2, entity_type, entity_id, data_json"
 )
@@ -77,8 +78,9 @@ def export_jsonl(
 
 def _lines(connection: apsw.Connection, kind: str, since: int) -> Iterator[dict[str, Any]]:
     columns, rest = _TABLES[kind]
-    names = columns.split(", ")
-    rows: Any = connection.execute(f"SELECT {columns} FROM {rest}", {"since": since} if kind == "event" else ())
+    names = columns_there(connection, rest.split()[0], columns.split(", "))
+    parameters = {"since": since} if kind == "event" else ()
+    rows: Any = connection.execute(f"SELECT {', '.join(names)} FROM {rest}", parameters)
     for row in rows:
         yield _event(*row) if kind == "event" else _entity(kind, dict(zip(names, row, strict=True)))
 

@@ -104,10 +104,10 @@ def _record(connection: apsw.Connection, step: Migration, before: Versions, ts: 
             connection.execute("INSERT OR IGNORE INTO meta (key, value) VALUES (?, ?)", (key, value))
     connection.execute(_SET_META, ("parley_schema", str(step.number)))
     db_id = read_meta(connection, "db_id") or ""
-    if step.number > 1:
+    if before.parley:
         migrated = SchemaMigrated(step.number - 1, step.number)
         append_event(connection, ts, Draft("schema.migrated", db_id, migrated))
-    elif before.adoptable:
+    elif before.adoptable and step.number == 1:
         messages = connection.execute("SELECT count(*) FROM messages").fetchall()[0][0]
         adopted = WorkspaceAdopted("agentlip", int(str(messages)))
         append_event(connection, ts, Draft("workspace.adopted", db_id, adopted))

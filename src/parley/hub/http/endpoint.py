@@ -56,6 +56,8 @@ class Param(NamedTuple):
     high: int | None = None
     repeatable: bool = False
     required: bool = False
+    choices: tuple[str, ...] = ()
+    """The words that are allowed; the first is the default."""
 
 
 class Endpoint(NamedTuple):

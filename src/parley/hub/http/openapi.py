@@ -140,6 +140,8 @@ def _path_parameter(name: str) -> dict[str, Any]:
 def _query_parameter(param: Param) -> dict[str, Any]:
     bounds = {"default": param.default, "minimum": param.low, "maximum": param.high}
     shape: dict[str, Any] = {"type": param.kind, **{key: bound for key, bound in bounds.items() if bound is not None}}
+    if param.choices:
+        shape |= {"enum": list(param.choices), "default": param.choices[0]}
     if param.repeatable:
         shape = {"type": "array", "items": shape}
     return {

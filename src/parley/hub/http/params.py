@@ -1,5 +1,6 @@
 """Query parameters: decoded once, read by name, each mistake named."""
 
+from collections.abc import Sequence
 from urllib.parse import parse_qs
 
 from parley.core.errors import InvalidInput
@@ -42,3 +43,10 @@ class Query:
         if not low <= number <= high:
             raise InvalidInput(f"{name} must be between {low} and {high}", field=name)
         return number
+
+    def choice(self, name: str, allowed: Sequence[str]) -> str:
+        """One of some words; the first of them if none is given."""
+        text = self.text(name) or allowed[0]
+        if text not in allowed:
+            raise InvalidInput(f"{name} must be one of {', '.join(allowed)}", field=name)
+        return text

@@ -1,11 +1,12 @@
 """Handlers that read. Short, indexed reads run on the loop; what may take long runs on a thread."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast, get_args
 
 from parley.core.errors import CursorExpired, InvalidInput, NotFound
 from parley.core.ids import is_id
 from parley.core.limits import (
+    ENRICHED_MESSAGES_MAX,
     EVENTS_LIMIT_DEFAULT,
     PAGE_LIMIT_DEFAULT,
     SEARCH_LIMIT_DEFAULT,
@@ -13,9 +14,21 @@ from parley.core.limits import (
     SUBSCRIPTIONS_MAX,
 )
 from parley.hub.http.endpoint import Answer, Call
-from parley.wire.answers import Attachments, Channels, Messages, OneMessage, OneTopic, SearchHits, Topics
+from parley.hub.rules.moves import preview_move
+from parley.wire.answers import (
+    Attachments,
+    Channels,
+    Enrichments,
+    MessageHistory,
+    Messages,
+    OneMessage,
+    OneTopic,
+    SearchHits,
+    Topics,
+)
 from parley.wire.events import EventPage
 from parley.wire.paging import message_cursor, offset_cursor, parse_cursor
+from parley.wire.requests import MoveMode
 from parley.workspace import queries
 
 if TYPE_CHECKING:
@@ -73,12 +86,36 @@ async def message(hub: "Hub", call: Call) -> Answer:
     return Answer(200, OneMessage(found))
 
 
+async def history(hub: "Hub", call: Call) -> Answer:
+    message_id = call.path["message_id"]
+    versions = hub.store.read(partial(queries.message_history, message_id=message_id))
+    if versions is None:
+        raise NotFound(f"Message not found: {message_id}", message_id=message_id)
+    return Answer(200, MessageHistory(message_id, versions))
+
+
+async def move_preview(hub: "Hub", call: Call) -> Answer:
+    to_topic_id = _id(call, "to_topic_id")
+    if to_topic_id is None:
+        raise InvalidInput("to_topic_id must be given", field="to_topic_id")
+    mode = cast(MoveMode, call.query.choice("mode", get_args(MoveMode)))
+    message_id = call.path["message_id"]
+    read = partial(preview_move, message_id=message_id, to_topic_id=to_topic_id, mode=mode)
+    return Answer(200, await hub.store.read_slow(read))
+
+
+async def enrichments(hub: "Hub", call: Call) -> Answer:
+    asked = _ids(call, "message_id", ENRICHED_MESSAGES_MAX)
+    return Answer(200, Enrichments(hub.store.read(partial(queries.list_enrichments, message_ids=asked))))
+
+
 async def messages(hub: "Hub", call: Call) -> Answer:
     query = call.query
     limit = _limit(hub, call, PAGE_LIMIT_DEFAULT)
     before_id, after_id = _id(call, "before_id"), _id(call, "after_id")
     position = parse_cursor(query.text("cursor"), "messages")
     before_id, after_id = position.before_id or before_id, position.after_id or after_id
+    from_oldest = query.choice("order", ("newest", "oldest")) == "oldest" and before_id is None and after_id is None
     page = hub.store.read(
         partial(
             queries.page_messages,
@@ -86,10 +123,11 @@ async def messages(hub: "Hub", call: Call) -> Answer:
             channel_id=query.text("channel_id"),
             before_id=before_id,
             after_id=after_id,
+            from_oldest=from_oldest,
             limit=limit,
         )
     )
-    cursor = message_cursor(page.messages, page.has_more, forwards=after_id is not None)
+    cursor = message_cursor(page.messages, page.has_more, forwards=after_id is not None or from_oldest)
     return Answer(200, Messages(page.messages, page.has_more, cursor))
 
 
@@ -173,8 +211,8 @@ def _id(call: Call, name: str) -> str | None:
     return text
 
 
-def _ids(call: Call, name: str) -> list[str]:
+def _ids(call: Call, name: str, most: int = SUBSCRIPTIONS_MAX) -> list[str]:
     texts = call.query.texts(name)
-    if len(texts) > SUBSCRIPTIONS_MAX or not all(map(is_id, texts)):
-        raise InvalidInput(f"{name} must be valid ids, at most {SUBSCRIPTIONS_MAX}", field=name)
+    if len(texts) > most or not all(map(is_id, texts)):
+        raise InvalidInput(f"{name} must be valid ids, at most {most}", field=name)
     return texts

@@ -1,5 +1,7 @@
 """The table of endpoints. Routing, validation, ``/openapi.json`` and the docs are made from it."""
 
+from typing import get_args
+
 from parley.core.errors import (
     CrossChannelMove,
     CursorExpired,
@@ -11,7 +13,13 @@ from parley.core.errors import (
     RateLimited,
     VersionConflict,
 )
-from parley.core.limits import EVENTS_LIMIT_DEFAULT, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, SEARCH_LIMIT_DEFAULT
+from parley.core.limits import (
+    ENRICHED_MESSAGES_MAX,
+    EVENTS_LIMIT_DEFAULT,
+    PAGE_LIMIT_DEFAULT,
+    PAGE_LIMIT_MAX,
+    SEARCH_LIMIT_DEFAULT,
+)
 from parley.hub.http import page, reads, writes
 from parley.hub.http.endpoint import Endpoint, Param
 from parley.wire import answers, requests
@@ -164,6 +172,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             Param("channel_id", "string", "the channel; one of the two is needed"),
             Param("before_id", "string", "only messages before this one"),
             Param("after_id", "string", "only messages right after this one"),
+            Param("order", "string", "which end to start from without an anchor", choices=("newest", "oldest")),
             _LIMIT,
             _CURSOR,
         ),
@@ -179,6 +188,35 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET", "/api/v1/messages/{message_id}", reads.message, "One message", {200: answers.OneMessage}, (NotFound,)
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/messages/{message_id}/history",
+        reads.history,
+        "The versions of a message",
+        {200: answers.MessageHistory},
+        (NotFound,),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/messages/{message_id}/move_preview",
+        reads.move_preview,
+        "What a move would take along",
+        {200: answers.MovePreview},
+        (NotFound, CrossChannelMove),
+        (
+            Param("to_topic_id", "string", "the topic to move to", required=True),
+            Param("mode", "string", "which messages go along", choices=get_args(requests.MoveMode)),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/v1/enrichments",
+        reads.enrichments,
+        "What plugins found in some messages as they are now",
+        {200: answers.Enrichments},
+        (),
+        (Param("message_id", "string", f"the messages, at most {ENRICHED_MESSAGES_MAX}", repeatable=True),),
     ),
     Endpoint(
         "PATCH",

@@ -1,13 +1,12 @@
 """Attachments: added once per (topic, kind, key, dedupe key), whoever tries and however often."""
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 from parley.core import ids
 from parley.core.canonical import canonical_json
-from parley.core.errors import InvalidInput, NotFound, PayloadTooLarge
-from parley.core.limits import JSON_DEPTH_MAX
-from parley.core.urls import LINK_KINDS, check_link
+from parley.core.errors import NotFound
+from parley.core.metadata import check_metadata
 from parley.hub.rules.channels import topic_of
 from parley.hub.rules.idempotency import Once, earlier, remember
 from parley.hub.transaction import Tx
@@ -20,17 +19,7 @@ from parley.workspace.log import Draft, encode_json
 
 def check_attachment(request: AddAttachment, bytes_max: int) -> str:
     """The canonical text of the metadata, if it may be stored."""
-    if _depth(request.value_json) > JSON_DEPTH_MAX:
-        raise InvalidInput(f"value_json is nested deeper than {JSON_DEPTH_MAX}", field="value_json")
-    if request.kind in LINK_KINDS:
-        check_link(request.value_json)
-    try:
-        text = canonical_json(request.value_json)
-    except InvalidInput as error:
-        raise InvalidInput(f"value_json: {error.message}", field="value_json") from error
-    if len(text) > bytes_max:
-        raise PayloadTooLarge(f"Attachment metadata too large (max {bytes_max} bytes)", limit_bytes=bytes_max)
-    return text.decode()
+    return check_metadata(request.kind, request.value_json, bytes_max)
 
 
 def add_attachment(
@@ -42,15 +31,20 @@ def add_attachment(
         if attachment is None:
             raise NotFound(f"Attachment not found: {before.entity_id}")
         return AttachmentResult(attachment, before.event_id, duplicate=True)
-    topic = topic_of(tx, topic_id)
+    topic = topic_of(tx.db, topic_id)
     source = request.source_message_id
     if source is not None and not tx.db.execute("SELECT 1 FROM messages WHERE id = ?", (source,)).fetchone():
         raise NotFound(f"Message not found: {source}", message_id=source)
-    dedupe_key = request.dedupe_key or value_text
-    candidates = (dedupe_key,) if request.dedupe_key else (dedupe_key, encode_json(request.value_json).decode())
-    result = _add(tx, topic, request.kind, request.key, request.value_json, value_text, candidates, source)
+    result = attach(tx, topic, request, value_text, source)
     remember(tx, once, "attachment.add", result.attachment.id, result.event_id)
     return result
+
+
+def attach(tx: Tx, topic: Topic, request: AddAttachment, value_text: str, source: str | None) -> AttachmentResult:
+    """Adds a checked attachment, unless it is there already."""
+    dedupe_key = request.dedupe_key or value_text
+    candidates = (dedupe_key,) if request.dedupe_key else (dedupe_key, encode_json(request.value_json).decode())
+    return _add(tx, topic, request.kind, request.key, request.value_json, value_text, candidates, source)
 
 
 def attach_urls(tx: Tx, topic: Topic, message_id: str, urls: Iterable[str]) -> None:
@@ -94,18 +88,3 @@ def _add(
         )
     )
     return AttachmentResult(attachment, event_id)
-
-
-def _depth(value: object) -> int:
-    """How deep the value is nested, found without recursion."""
-    deepest = 0
-    open_values: list[tuple[Any, int]] = [(value, 1)]
-    while open_values:
-        current, depth = open_values.pop()
-        deepest = max(deepest, depth)
-        if isinstance(current, dict):
-            members = cast("dict[str, Any]", current)
-            open_values.extend((child, depth + 1) for child in members.values())
-        elif isinstance(current, list):
-            open_values.extend((child, depth + 1) for child in cast("list[Any]", current))
-    return deepest

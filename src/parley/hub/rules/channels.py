@@ -1,5 +1,7 @@
 """Channels and topics: create and rename."""
 
+import apsw
+
 from parley.core import ids
 from parley.core.errors import InvalidInput, NotFound
 from parley.hub.rules.idempotency import Once, earlier, remember
@@ -30,7 +32,7 @@ def create_channel(tx: Tx, request: CreateChannel, once: Once | None = None) -> 
 def create_topic(tx: Tx, request: CreateTopic, once: Once | None = None) -> TopicResult:
     """Makes a topic. Titles are unique within a channel."""
     if (before := earlier(tx, once)) is not None:
-        return TopicResult(topic_of(tx, before.entity_id), before.event_id or 0, duplicate=True)
+        return TopicResult(topic_of(tx.db, before.entity_id), before.event_id or 0, duplicate=True)
     _channel(tx, request.channel_id)
     _refuse_taken_title(tx, request.channel_id, request.title)
     topic = Topic(tx.new_id(ids.TOPIC), request.channel_id, request.title, tx.ts, tx.ts)
@@ -48,8 +50,8 @@ def create_topic(tx: Tx, request: CreateTopic, once: Once | None = None) -> Topi
 def rename_topic(tx: Tx, topic_id: str, request: RenameTopic, once: Once | None = None) -> TopicResult:
     """Gives a topic another title. Its messages are not touched."""
     if (before := earlier(tx, once)) is not None:
-        return TopicResult(topic_of(tx, before.entity_id), before.event_id or 0, duplicate=True)
-    old = topic_of(tx, topic_id)
+        return TopicResult(topic_of(tx.db, before.entity_id), before.event_id or 0, duplicate=True)
+    old = topic_of(tx.db, topic_id)
     if request.title != old.title:
         _refuse_taken_title(tx, old.channel_id, request.title)
     tx.db.execute("UPDATE topics SET title = ?, updated_at = ? WHERE id = ?", (request.title, tx.ts, topic_id))
@@ -63,12 +65,12 @@ def rename_topic(tx: Tx, topic_id: str, request: RenameTopic, once: Once | None 
         )
     )
     remember(tx, once, "topic.rename", topic_id, event_id)
-    return TopicResult(topic_of(tx, topic_id), event_id)
+    return TopicResult(topic_of(tx.db, topic_id), event_id)
 
 
-def topic_of(tx: Tx, topic_id: str) -> Topic:
+def topic_of(db: apsw.Connection, topic_id: str) -> Topic:
     """The topic. Raises ``NotFound``."""
-    topic = queries.get_topic(tx.db, topic_id)
+    topic = queries.get_topic(db, topic_id)
     if topic is None:
         raise NotFound(f"Topic not found: {topic_id}", topic_id=topic_id)
     return topic

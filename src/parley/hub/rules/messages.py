@@ -1,5 +1,7 @@
 """Messages: post, edit and delete. A message is never removed; a delete leaves a tombstone."""
 
+import apsw
+
 from parley.core import ids
 from parley.core.errors import (
     InvalidInput,
@@ -15,6 +17,7 @@ from parley.core.urls import extract_urls
 from parley.hub.rules.attachments import attach_urls
 from parley.hub.rules.channels import topic_of
 from parley.hub.rules.idempotency import Earlier, Once, earlier, remember
+from parley.hub.rules.jobs import NO_QUEUE, Queue, queue_edited, queue_new
 from parley.hub.transaction import Tx
 from parley.wire.answers import MessageResult
 from parley.wire.entities import Message
@@ -30,13 +33,15 @@ def check_content(content: str, bytes_max: int) -> None:
         raise PayloadTooLarge(f"Message content too large (max {bytes_max} bytes)", limit_bytes=bytes_max, bytes=size)
 
 
-def create_message(tx: Tx, request: CreateMessage, urls: UrlSettings, once: Once | None = None) -> MessageResult:
+def create_message(
+    tx: Tx, request: CreateMessage, urls: UrlSettings, once: Once | None = None, queue: Queue = NO_QUEUE
+) -> MessageResult:
     """Posts a message to a topic."""
     if once is not None and (before := earlier(tx, once)) is not None:
         return _again(tx, before)
-    topic = topic_of(tx, request.topic_id)
+    topic = topic_of(tx.db, request.topic_id)
     if request.reply_to is not None:
-        message_of(tx, request.reply_to)
+        message_of(tx.db, request.reply_to)
     message = Message(
         tx.new_id(ids.MESSAGE),
         topic.id,
@@ -58,17 +63,23 @@ def create_message(tx: Tx, request: CreateMessage, urls: UrlSettings, once: Once
         Draft("message.created", message.id, {"message": message}, channel_id=topic.channel_id, topic_id=topic.id)
     )
     _attach_links(tx, message, urls)
+    queue_new(tx, queue, message.id)
     remember(tx, once, "message.create", message.id, event_id)
     return MessageResult(message, event_id)
 
 
 def edit_message(
-    tx: Tx, message_id: str, request: EditMessage, urls: UrlSettings, once: Once | None = None
+    tx: Tx,
+    message_id: str,
+    request: EditMessage,
+    urls: UrlSettings,
+    once: Once | None = None,
+    queue: Queue = NO_QUEUE,
 ) -> MessageResult:
     """Replaces a message's content. A tombstone cannot be edited."""
     if (before := earlier(tx, once)) is not None:
         return _again(tx, before)
-    old = message_of(tx, message_id)
+    old = message_of(tx.db, message_id)
     if old.deleted_at is not None:
         raise MessageDeleted("Cannot edit a deleted message", message_id=message_id)
     check_version(old, request.expected_version)
@@ -76,7 +87,8 @@ def edit_message(
         "UPDATE messages SET content_raw = ?, edited_at = ?, version = version + 1 WHERE id = ?",
         (request.content_raw, tx.ts, message_id),
     )
-    new = message_of(tx, message_id)
+    _outdate_enrichments(tx, message_id)
+    new = message_of(tx.db, message_id)
     payload = {
         "message_id": message_id,
         "old_content": old.content_raw,
@@ -85,6 +97,7 @@ def edit_message(
     }
     event_id = tx.append(Draft("message.edited", message_id, payload, channel_id=new.channel_id, topic_id=new.topic_id))
     _attach_links(tx, new, urls)
+    queue_edited(tx, queue, message_id)
     remember(tx, once, "message.edit", message_id, event_id)
     return MessageResult(new, event_id)
 
@@ -93,7 +106,7 @@ def delete_message(tx: Tx, message_id: str, request: DeleteMessage, once: Once |
     """Replaces a message by a tombstone. Deleting it again changes nothing and says so with a null event id."""
     if (before := earlier(tx, once)) is not None:
         return _again(tx, before)
-    old = message_of(tx, message_id)
+    old = message_of(tx.db, message_id)
     check_version(old, request.expected_version)
     if old.deleted_at is not None:
         remember(tx, once, "message.delete", message_id, None)
@@ -103,7 +116,8 @@ def delete_message(tx: Tx, message_id: str, request: DeleteMessage, once: Once |
         " WHERE id = ?",
         (TOMBSTONE, tx.ts, tx.ts, request.actor, message_id),
     )
-    new = message_of(tx, message_id)
+    _outdate_enrichments(tx, message_id)
+    new = message_of(tx.db, message_id)
     payload = {"message_id": message_id, "deleted_by": request.actor, "version": new.version}
     event_id = tx.append(
         Draft("message.deleted", message_id, payload, channel_id=new.channel_id, topic_id=new.topic_id)
@@ -112,9 +126,9 @@ def delete_message(tx: Tx, message_id: str, request: DeleteMessage, once: Once |
     return MessageResult(new, event_id)
 
 
-def message_of(tx: Tx, message_id: str) -> Message:
+def message_of(db: apsw.Connection, message_id: str) -> Message:
     """The message. Raises ``NotFound``."""
-    message = queries.get_message(tx.db, message_id)
+    message = queries.get_message(db, message_id)
     if message is None:
         raise NotFound(f"Message not found: {message_id}", message_id=message_id)
     return message
@@ -146,4 +160,9 @@ def _attach_links(tx: Tx, message: Message, urls: UrlSettings) -> None:
     if urls.extract and "://" in message.content_raw:
         found = extract_urls(message.content_raw, allow=urls.allow, block=urls.block)
         if found:
-            attach_urls(tx, topic_of(tx, message.topic_id), message.id, found)
+            attach_urls(tx, topic_of(tx.db, message.topic_id), message.id, found)
+
+
+def _outdate_enrichments(tx: Tx, message_id: str) -> None:
+    """What plugins found in the old content is hidden until they have looked at the new one."""
+    tx.db.execute("UPDATE enrichments SET outdated = 1 WHERE message_id = ? AND outdated = 0", (message_id,))

@@ -17,8 +17,9 @@ from parley.hub.rules.channels import topic_of
 from parley.hub.rules.idempotency import Once, earlier, remember
 from parley.hub.rules.messages import check_version, message_of
 from parley.hub.transaction import Tx
-from parley.wire.answers import MoveResult
-from parley.wire.requests import MoveMessage
+from parley.wire.answers import MovePreview, MoveResult
+from parley.wire.entities import Message
+from parley.wire.requests import MoveMessage, MoveMode
 from parley.workspace.log import Draft, encode_json
 
 _decode_rows = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
@@ -49,28 +50,32 @@ def start_move(
     """Moves the selection, or its first chunk."""
     if (before := earlier(tx, once)) is not None:
         return _first_result(tx, before.move_id)
-    message = message_of(tx, message_id)
-    target = topic_of(tx, request.to_topic_id)
-    if target.channel_id != message.channel_id:
-        raise CrossChannelMove(
-            f"Cannot move message {message_id} to topic {target.id} of another channel",
-            message_id=message_id,
-            to_topic_id=target.id,
-        )
+    message = message_of(tx.db, message_id)
+    span = _selected(tx.db, message, request.to_topic_id, request.mode)
     check_version(message, request.expected_version)
-    if target.id == message.topic_id:
+    if span.from_topic_id == span.to_topic_id:
         remember(tx, once, "message.move", message_id, None)
         return MoveResult(0, [])
-    (seq,) = tx.db.execute("SELECT seq FROM messages WHERE id = ?", (message_id,)).fetchone() or (0,)
-    (newest,) = tx.db.execute("SELECT max(seq) FROM messages").fetchone() or (0,)
-    bounds = {"one": (seq, seq), "later": (seq, newest), "all": (0, newest)}[request.mode]
-    span = _Span(message.channel_id, message.topic_id, target.id, request.mode, *bounds)
     event_ids, next_seq = _move_chunk(tx, span, batch_max)
     if next_seq is None and once is None:
         return MoveResult(len(event_ids), list(event_ids))
     move_id = _write_down(tx, message_id, span, event_ids, next_seq)
     remember(tx, once, "message.move", message_id, event_ids[0] if event_ids else None, move_id)
     return Moving(move_id) if next_seq is not None else MoveResult(len(event_ids), list(event_ids))
+
+
+def preview_move(db: apsw.Connection, message_id: str, to_topic_id: str, mode: MoveMode) -> MovePreview:
+    """What a move would take along if it were made now."""
+    span = _selected(db, message_of(db, message_id), to_topic_id, mode)
+    if span.from_topic_id == to_topic_id:
+        return MovePreview(0, None, None, span.from_topic_id, to_topic_id)
+    found: Any = db.execute(
+        "SELECT count(*), min(seq), max(seq) FROM messages WHERE topic_id = ? AND seq >= ? AND seq <= ?",
+        (span.from_topic_id, span.first_seq, span.last_seq),
+    ).fetchone()
+    count, *ends = found
+    first, last = (db.execute("SELECT id FROM messages WHERE seq = ?", (seq,)).fetchall()[0][0] for seq in ends)
+    return MovePreview(count, str(first), str(last), span.from_topic_id, to_topic_id)
 
 
 def continue_move(tx: Tx, move_id: int, batch_max: int) -> MoveResult | Moving:
@@ -102,6 +107,21 @@ def unfinished_moves(db: apsw.Connection) -> list[int]:
     """Moves that a crash or a refused write interrupted, and those that are under way."""
     rows: Any = db.execute("SELECT id FROM moves WHERE finished_at IS NULL ORDER BY id")
     return [move_id for (move_id,) in rows]
+
+
+def _selected(db: apsw.Connection, message: Message, to_topic_id: str, mode: MoveMode) -> _Span:
+    """The messages that a move is about. Raises ``CrossChannelMove``."""
+    target = topic_of(db, to_topic_id)
+    if target.channel_id != message.channel_id:
+        raise CrossChannelMove(
+            f"Cannot move message {message.id} to topic {target.id} of another channel",
+            message_id=message.id,
+            to_topic_id=target.id,
+        )
+    (seq,) = db.execute("SELECT seq FROM messages WHERE id = ?", (message.id,)).fetchone() or (0,)
+    (newest,) = db.execute("SELECT max(seq) FROM messages").fetchone() or (0,)
+    bounds = {"one": (seq, seq), "later": (seq, newest), "all": (0, newest)}[mode]
+    return _Span(message.channel_id, message.topic_id, target.id, mode, *bounds)
 
 
 def _first_result(tx: Tx, move_id: int | None) -> MoveResult | Moving:

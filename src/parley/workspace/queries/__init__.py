@@ -1,5 +1,6 @@
 """Read queries over any connection to a workspace's database: constant statements in, wire structs out."""
 
+from parley.workspace.queries.derived import list_enrichments, message_history
 from parley.workspace.queries.entities import (
     Page,
     find_attachment,
@@ -41,8 +42,10 @@ __all__ = [
     "latest_event_id",
     "list_attachments",
     "list_channels",
+    "list_enrichments",
     "list_topics",
     "logged_events",
+    "message_history",
     "oldest_cursor",
     "page_messages",
     "read_events",

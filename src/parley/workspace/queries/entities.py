@@ -13,7 +13,7 @@ import msgspec
 
 from parley.core import ids
 from parley.core.errors import InvalidInput, NotFound
-from parley.wire.entities import Attachment, Channel, Message, Topic
+from parley.wire.entities import Attachment, Channel, ListedTopic, Message, Topic
 
 CHANNEL_COLUMNS: Final = "id, name, description, created_at"
 TOPIC_COLUMNS: Final = "id, channel_id, title, created_at, updated_at"
@@ -27,7 +27,9 @@ _CHANNEL_BY_ID: Final = f"SELECT {CHANNEL_COLUMNS} FROM channels WHERE id = ?"
 _CHANNEL_BY_NAME: Final = f"SELECT {CHANNEL_COLUMNS} FROM channels WHERE name = ?"
 # rowid makes the order of topics that changed in the same millisecond definite, in the direction the index has it.
 _LIST_TOPICS: Final = (
-    f"SELECT {TOPIC_COLUMNS} FROM topics WHERE channel_id = ? ORDER BY updated_at DESC, rowid LIMIT ? OFFSET ?"
+    f"SELECT {', '.join('t.' + column for column in TOPIC_COLUMNS.split(', '))}, m.id, m.created_at FROM topics AS t"
+    " LEFT JOIN messages AS m ON m.seq = (SELECT max(seq) FROM messages WHERE topic_id = t.id)"
+    " WHERE t.channel_id = ? ORDER BY t.updated_at DESC, t.rowid LIMIT ? OFFSET ?"
 )
 _TOPIC: Final = f"SELECT {TOPIC_COLUMNS} FROM topics WHERE id = ?"
 _MESSAGE: Final = f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE id = ?"
@@ -37,6 +39,7 @@ _PAGE: Final = {
     for scope in ("topic_id", "channel_id")
     for side, where, order in (
         ("newest", "", "DESC"),
+        ("oldest", "", "ASC"),
         ("before", "AND seq < ?", "DESC"),
         ("after", "AND seq > ?", "ASC"),
         ("between", "AND seq > ? AND seq < ?", "ASC"),
@@ -108,9 +111,9 @@ def get_channel(connection: apsw.Connection, channel_id: str) -> Channel | None:
 
 def list_topics(
     connection: apsw.Connection, channel_id: str, *, limit: int, offset: int = 0
-) -> tuple[list[Topic], bool]:
+) -> tuple[list[ListedTopic], bool]:
     """Topics of a channel, most recently changed first, and whether there are more."""
-    topics = list(starmap(Topic, connection.execute(_LIST_TOPICS, (channel_id, limit + 1, offset))))
+    topics = list(starmap(ListedTopic, connection.execute(_LIST_TOPICS, (channel_id, limit + 1, offset))))
     return topics[:limit], len(topics) > limit
 
 
@@ -133,13 +136,14 @@ def page_messages(
     channel_id: str | None = None,
     before_id: str | None = None,
     after_id: str | None = None,
+    from_oldest: bool = False,
     limit: int,
 ) -> Page:
     """Messages of a topic (or, without one, of a channel) in order of creation, newest first.
 
-    Without an anchor: the newest ones. ``before_id``: the ones right before it. ``after_id``: the ones right after it,
-    so that a reader who pages forward misses none; with both, those between, from ``after_id`` on. Raises ``NotFound``
-    for an anchor that does not exist.
+    Without an anchor: the newest ones, or with ``from_oldest`` the oldest. ``before_id``: the ones right before it.
+    ``after_id``: the ones right after it, so that a reader who pages forward misses none; with both, those between,
+    from ``after_id`` on. Raises ``NotFound`` for an anchor that does not exist.
     """
     if topic_id is not None:
         scope, scope_id = "topic_id", topic_id
@@ -147,7 +151,7 @@ def page_messages(
         scope, scope_id = "channel_id", channel_id
     else:
         raise InvalidInput("topic_id or channel_id is required", field="topic_id")
-    side, anchors = "newest", ()
+    side, anchors = "oldest" if from_oldest else "newest", ()
     if after_id is not None and before_id is not None:
         side, anchors = "between", (_seq_of(connection, after_id), _seq_of(connection, before_id))
     elif after_id is not None:
@@ -158,7 +162,7 @@ def page_messages(
     messages = list(starmap(Message, found))
     has_more = len(messages) > limit
     del messages[limit:]
-    if after_id is not None:
+    if side not in ("newest", "before"):
         messages.reverse()
     return Page(messages, has_more)
 

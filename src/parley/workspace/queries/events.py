@@ -123,8 +123,9 @@ def logged_events(connection: apsw.Connection) -> Iterator[LoggedEvent]:
 def stored_state(connection: apsw.Connection) -> HubState:
     """The tables as the fold would give them: the columns that the log determines, JSON as canonical text."""
     state = HubState()
-    for table, columns in TABLES.items():
+    for table, known in TABLES.items():
         rows = state.table(table)
+        columns = columns_there(connection, table, known)
         for values in connection.execute(f"SELECT {', '.join(columns)} FROM {table}"):
             row: Row = dict(zip(columns, values, strict=True))
             for column in _JSON_COLUMNS & row.keys():
@@ -132,6 +133,12 @@ def stored_state(connection: apsw.Connection) -> HubState:
             rows[row["id"]] = row
     state.last_event_id = latest_event_id(connection)
     return state
+
+
+def columns_there(connection: apsw.Connection, table: str, known: Iterable[str]) -> list[str]:
+    """Those of the known columns that the table has: an archive, or a file from before an upgrade, may lack some."""
+    there = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+    return [column for column in known if column in there]
 
 
 def _select(

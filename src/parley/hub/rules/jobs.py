@@ -1,0 +1,210 @@
+"""Jobs: a row for each message that needs a run of a plugin.
+
+The row is written in the transaction that posts or edits the message, so no crash can lose it, and it goes in the one
+that stores what the plugin found. That transaction looks at the message's version once more. A message that moved on in
+the meantime keeps its row and is read again; so an edit, or ten, while a job waits or runs costs one more run, and a
+move has nothing to write at all. A deleted message ends its jobs. A plugin that fails is tried again later, and after
+its last attempt the row stays as failed, with the reason, until an edit or ``re-enrich`` queues it again.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import apsw
+
+from parley.core import ids
+from parley.core.canonical import canonical_json
+from parley.core.clock import parse_iso
+from parley.hub.rules.attachments import attach
+from parley.hub.rules.channels import topic_of
+from parley.hub.transaction import Tx
+from parley.wire.entities import Message
+from parley.wire.events import Enrichment, MessageEnriched
+from parley.wire.requests import AddAttachment
+from parley.workspace import queries
+from parley.workspace.log import Draft, encode_json
+from parley.workspace.queries.entities import MESSAGE_COLUMNS
+
+WAIT_MS_MAX: Final = 3_600_000
+"""No job waits longer for its next attempt. If all seem to, the clock was set back since: the first of them is due."""
+COUNTED_MAX: Final = 100_000
+"""Jobs are counted up to here, so that looking at a long queue stays cheap."""
+PROBLEM_CHARS_MAX: Final = 2_000
+
+_QUEUE: Final = (
+    "INSERT INTO jobs (message_id, plugin_name, not_before_ms, queued_at) VALUES (?, ?, ?, ?)"
+    # Of a job that waits for its first run nothing changes: the run will read the newest version.
+    " ON CONFLICT (message_id, plugin_name) DO UPDATE SET state = 'waiting', attempts = 0, problem = NULL,"
+    " not_before_ms = excluded.not_before_ms, queued_at = excluded.queued_at WHERE attempts > 0"
+)
+_QUEUE_HISTORY: Final = (
+    "INSERT INTO jobs (message_id, plugin_name, not_before_ms, queued_at)"
+    " SELECT DISTINCT m.id, plugin.value, ?1, ?2 FROM events AS e JOIN messages AS m ON m.id = e.entity_id"
+    " JOIN json_each(?3) AS plugin WHERE e.event_id > ?4 AND e.event_id <= ?5"
+    " AND e.name IN ('message.created', 'message.edited') AND m.deleted_at IS NULL"
+    " ON CONFLICT (message_id, plugin_name) DO UPDATE SET state = 'waiting', attempts = 0, problem = NULL,"
+    " not_before_ms = excluded.not_before_ms, queued_at = excluded.queued_at WHERE attempts > 0"
+)
+_DUE: Final = (
+    f"SELECT j.id, j.attempts, {', '.join('m.' + column for column in MESSAGE_COLUMNS.split(', '))}"
+    " FROM jobs AS j JOIN messages AS m ON m.id = j.message_id"
+    " WHERE j.plugin_name = ? AND j.state = 'waiting' AND j.not_before_ms <= ?"
+    " ORDER BY j.not_before_ms, j.id LIMIT ?"
+)
+_NEXT: Final = (
+    "SELECT not_before_ms, queued_at FROM jobs WHERE plugin_name = ? AND state = 'waiting'"
+    " ORDER BY not_before_ms, id LIMIT 1"
+)
+_COUNT: Final = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE plugin_name = ? AND state = ? LIMIT ?)"
+_FOUND_BEFORE: Final = (
+    "SELECT kind, span_start, span_end, data_json, outdated FROM enrichments WHERE message_id = ? AND plugin_name = ?"
+)
+
+
+class Queue(NamedTuple):
+    """Which plugins want to see messages, and how long an edit waits for the next one."""
+
+    plugins: tuple[str, ...] = ()
+    settle_ms: int = 0
+
+
+NO_QUEUE: Final = Queue()
+
+
+class Job(NamedTuple):
+    """A job and the message as it is read for the run."""
+
+    id: int
+    plugin_name: str
+    attempts: int
+    message: Message
+
+
+class Backlog(NamedTuple):
+    """How much of a plugin's work is not done. Counts stop at ``COUNTED_MAX``."""
+
+    waiting: int
+    failed: int
+    oldest_waiting_seconds: float
+
+
+Verdict = Literal["stored", "stale", "gone"]
+"""What became of a run: kept, of an older version and to be done again, or of a message that was deleted."""
+
+
+def queue_new(tx: Tx, queue: Queue, message_id: str) -> None:
+    """A message was posted: its plugins run at once."""
+    for plugin in queue.plugins:
+        tx.db.execute(_QUEUE, (message_id, plugin, tx.now_ms, tx.ts))
+
+
+def queue_edited(tx: Tx, queue: Queue, message_id: str) -> None:
+    """A message was edited: its plugins run once the edits have settled."""
+    for plugin in queue.plugins:
+        tx.db.execute(_QUEUE, (message_id, plugin, tx.now_ms + queue.settle_ms, tx.ts))
+
+
+def queue_history(tx: Tx, plugins: Sequence[str], after: int, until: int) -> int:
+    """Queues the messages that events in ``(after, until]`` posted or edited; how many jobs that made."""
+    before = tx.db.total_changes()
+    tx.db.execute(_QUEUE_HISTORY, (tx.now_ms, tx.ts, encode_json(plugins).decode(), after, until))
+    return tx.db.total_changes() - before
+
+
+def drop_jobs_of_others(tx: Tx, plugins: Iterable[str]) -> int:
+    """Removes the jobs of plugins that are no longer configured; how many there were."""
+    before = tx.db.total_changes()
+    known = encode_json(list(plugins)).decode()
+    tx.db.execute("DELETE FROM jobs WHERE plugin_name NOT IN (SELECT value FROM json_each(?))", (known,))
+    return tx.db.total_changes() - before
+
+
+def due_jobs(db: apsw.Connection, plugin: str, now_ms: int, limit: int) -> list[Job]:
+    """The jobs whose time has come, longest waiting first."""
+    first = next_due_ms(db, plugin)
+    if first is None:
+        return []
+    rows: Any = db.execute(_DUE, (plugin, now_ms if first <= now_ms + WAIT_MS_MAX else first, limit))
+    return [Job(job_id, plugin, attempts, Message(*columns)) for job_id, attempts, *columns in rows]
+
+
+def next_due_ms(db: apsw.Connection, plugin: str) -> int | None:
+    """When the next job is due; None if none waits."""
+    row: Any = db.execute(_NEXT, (plugin,)).fetchone()
+    return None if row is None else row[0]
+
+
+def backlog(db: apsw.Connection, plugin: str, now_ms: int) -> Backlog:
+    """What waits and what failed."""
+    counts: list[Any] = [
+        db.execute(_COUNT, (plugin, state, COUNTED_MAX)).fetchall()[0][0] for state in ("waiting", "failed")
+    ]
+    row: Any = db.execute(_NEXT, (plugin,)).fetchone()
+    age_ms = 0 if row is None else max(0, now_ms - parse_iso(row[1]))
+    return Backlog(counts[0], counts[1], age_ms / 1000)
+
+
+def store_enrichments(tx: Tx, job: Job, found: Sequence[Enrichment]) -> Verdict:
+    """Replaces what the plugin had found in the message before, if the message is still the one that it read.
+
+    An event tells of it, also when the new set is empty, so that the log alone rebuilds the table. Finding again what
+    is there already, or finding nothing where nothing was, changes nothing and is no event.
+    """
+    message = _still_there(tx, job)
+    if not isinstance(message, Message):
+        return message
+    rows = [(each.kind, each.span.start, each.span.end, canonical_json(each.data).decode(), 0) for each in found]
+    plugin = job.plugin_name
+    before: list[Any] = tx.db.execute(_FOUND_BEFORE, (message.id, plugin)).fetchall()
+    if sorted(rows) != sorted(before):
+        tx.db.execute("DELETE FROM enrichments WHERE message_id = ? AND plugin_name = ?", (message.id, plugin))
+        new = [tx.new_id(ids.ENRICHMENT) for _ in rows]
+        tx.db.executemany(
+            "INSERT INTO enrichments (id, message_id, plugin_name, kind, span_start, span_end, data_json, outdated,"
+            " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(each, message.id, plugin, *row, tx.ts) for each, row in zip(new, rows, strict=True)],
+        )
+        data = MessageEnriched(message.id, plugin, list(found), new, message.version)
+        tx.append(Draft("message.enriched", message.id, data, channel_id=message.channel_id, topic_id=message.topic_id))
+    _done(tx, job)
+    return "stored"
+
+
+def store_attachments(tx: Tx, job: Job, found: Sequence[tuple[AddAttachment, str]]) -> Verdict:
+    """Adds what the plugin extracted to the message's topic, each with its canonical text, unless it is there."""
+    message = _still_there(tx, job)
+    if not isinstance(message, Message):
+        return message
+    topic = topic_of(tx.db, message.topic_id)
+    for request, value_text in found:
+        attach(tx, topic, request, value_text, message.id)
+    _done(tx, job)
+    return "stored"
+
+
+def job_failed(tx: Tx, job: Job, problem: str, *, attempts_max: int, retry_ms: int) -> Verdict:
+    """Counts an attempt and says when the next one is due, or that there is none."""
+    message = _still_there(tx, job)
+    if not isinstance(message, Message):
+        return message
+    attempts = job.attempts + 1
+    wait_ms = min(retry_ms * 2 ** min(job.attempts, 32), WAIT_MS_MAX)
+    state = "failed" if attempts >= attempts_max else "waiting"
+    tx.db.execute(
+        "UPDATE jobs SET state = ?, attempts = ?, problem = ?, not_before_ms = ? WHERE id = ?",
+        (state, attempts, problem[:PROBLEM_CHARS_MAX], tx.now_ms + wait_ms, job.id),
+    )
+    return "stored"
+
+
+def _still_there(tx: Tx, job: Job) -> Message | Literal["stale", "gone"]:
+    """The message, if it is the version that the plugin read; inside the transaction, so nothing comes in between."""
+    message = queries.get_message(tx.db, job.message.id)
+    if message is None or message.deleted_at is not None:
+        _done(tx, job)
+        return "gone"
+    return message if message.version == job.message.version else "stale"
+
+
+def _done(tx: Tx, job: Job) -> None:
+    tx.db.execute("DELETE FROM jobs WHERE id = ?", (job.id,))
