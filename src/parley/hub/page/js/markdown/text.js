@@ -1,0 +1,50 @@
+/**
+ * Text as it is, with what the eye would miss made visible.
+ *
+ * Controls that reorder text ("Trojan source"), invisible characters in which instructions for a model can be hidden, and other
+ * controls are drawn as small labels in place of themselves, so that a message shows what it really says.
+ * Joiners and variation selectors stay: emoji and several scripts need them.
+ */
+
+import { h } from "../dom.js";
+
+const HIDDEN =
+  /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}])\1*/gu;
+
+const NAMES = new Map([
+  [0x200e, "LRM"],
+  [0x200f, "RLM"],
+  [0x061c, "ALM"],
+  [0x202a, "LRE"],
+  [0x202b, "RLE"],
+  [0x202c, "PDF"],
+  [0x202d, "LRO"],
+  [0x202e, "RLO"],
+  [0x2066, "LRI"],
+  [0x2067, "RLI"],
+  [0x2068, "FSI"],
+  [0x2069, "PDI"],
+  [0x200b, "ZWSP"],
+  [0xfeff, "BOM"],
+]);
+
+/** Nodes for a text: text nodes, and a label for each run of one hidden character. */
+export function textNodes(text) {
+  const nodes = [];
+  let from = 0;
+  for (const found of text.matchAll(HIDDEN)) {
+    if (found.index > from) nodes.push(document.createTextNode(text.slice(from, found.index)));
+    nodes.push(label(found[1], found[0].length / found[1].length));
+    from = found.index + found[0].length;
+  }
+  if (from < text.length) nodes.push(document.createTextNode(text.slice(from)));
+  return nodes;
+}
+
+function label(character, count) {
+  const point = character.codePointAt(0);
+  const number = `U+${point.toString(16).toUpperCase().padStart(4, "0")}`;
+  const name = NAMES.get(point) ?? number;
+  const title = `Hidden character ${number}${count > 1 ? `, ${count} times` : ""}`;
+  return h("span", { class: "md-hidden", title, dataset: { codePoint: number } }, count > 1 ? `${name}×${count}` : name);
+}
