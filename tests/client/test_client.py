@@ -237,6 +237,7 @@ def test_calls_go_on_after_a_restart_on_another_port_and_with_another_token(hub:
         for number, end in enumerate((hub.stop, hub.kill)):
             end()
             hub.workspace.token.unlink()
+            hub.workspace.last_port.unlink()
             hub.start()
             assert client.create_channel(f"channel-{number}").event_id
             assert client.health().instance_id != first

@@ -88,6 +88,7 @@ async def test_a_feed_goes_on_after_the_hub_was_restarted_on_another_port(hub: H
             before = hub.server
             await asyncio.to_thread(getattr(hub, end))
             hub.workspace.token.unlink()
+            hub.workspace.last_port.unlink()
             await asyncio.to_thread(hub.start)
             assert (hub.server.instance_id, hub.server.auth_token) != (before.instance_id, before.auth_token)
             sent = [await client.send_message(topic_id, f"after {number}") for number in range(3)]

@@ -19,6 +19,7 @@ from parley.wire.answers import (
     Health,
     MessageResult,
     MoveResult,
+    PageCode,
     Pong,
     Status,
     TokenRotated,
@@ -64,6 +65,11 @@ def status(_caller: Caller) -> Call[Status]:
 def rotate_token(_caller: Caller) -> Call[TokenRotated]:
     """Gives the workspace a new token. The old one stays valid for a while; this client reads the new one by itself."""
     return Call("POST", "/api/v1/token/rotate", TokenRotated)
+
+
+def page_code(_caller: Caller) -> Call[PageCode]:
+    """A one-time code for the hub's page, and the link that holds it."""
+    return Call("POST", "/api/v1/ui/code", PageCode)
 
 
 def create_channel(

@@ -217,6 +217,10 @@ class Client(_Client):
         self._feeds.add(feed)
         return feed
 
+    def page_url(self) -> str:
+        """A link that opens the hub's page and logs the browser in. It works once, within five minutes."""
+        return self.perform(calls.page_code(self.caller)).url
+
     health = _blocking(calls.health)
     ping = _blocking(calls.ping)
     status = _blocking(calls.status)
@@ -314,6 +318,10 @@ class AsyncClient(_Client):
         feed = AsyncFeed(machine, cursor, on_state, lambda: self._runner.run(self.hub.reach()), self._timeout)
         self._feeds.add(feed)
         return feed
+
+    async def page_url(self) -> str:
+        """A link that opens the hub's page and logs the browser in. It works once, within five minutes."""
+        return (await self.perform(calls.page_code(self.caller))).url
 
     health = _awaiting(calls.health)
     ping = _awaiting(calls.ping)

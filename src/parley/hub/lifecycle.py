@@ -29,6 +29,7 @@ from parley.core.settings import Settings
 from parley.hub.agentlip import agentlip_kept_out
 from parley.hub.http.protocol import HubHttpProtocol
 from parley.hub.hub import Hub
+from parley.hub.last_port import recall_port, remember_port
 from parley.hub.ws import feed_protocol
 from parley.serve import BoundSocket, InstanceLock, TokenStore, bind, check_bind, register_secret
 from parley.sqlite import checkpoint_once, close_quietly, integrity_check, open_writer, translate
@@ -67,10 +68,13 @@ def run_hub(
             log.warning("prepare", problem=warning)
         if prepared.change is not None:
             log.info("schema", change=prepared.change, version=prepared.schema, backup=prepared.backup)
-        bound = bind(address, settings.hub.port)
+        bound = bind(address, settings.hub.port, preferred=recall_port(workspace.last_port))
         held.callback(bound.socket.close)
         if bound.asked_port_taken:
             log.warning("port_taken", asked=settings.hub.port, port=bound.port)
+        problem = remember_port(workspace.last_port, bound.port)
+        if problem is not None:
+            log.warning("last_port_not_written", problem=problem)
         serving = _Serving(workspace, settings, log, options, clock, instance_id, prepared, bound)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(serving.run())

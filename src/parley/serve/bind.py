@@ -6,6 +6,7 @@ The check returns the address to bind, so that a name is looked up once and what
 import errno
 import ipaddress
 import socket
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from parley.core.errors import BindRefused, StartupFailed
@@ -36,8 +37,14 @@ def check_bind(host: str, *, unsafe_network: bool) -> str:
     return str(min(addresses, key=lambda address: address.version))
 
 
-def bind(address: str, port: int) -> BoundSocket:
-    """Listens on ``address`` and ``port``, or on a free port if that one is taken; port 0 asks for a free one."""
+def bind(address: str, port: int, *, preferred: int = 0) -> BoundSocket:
+    """Listens on ``address`` and ``port``, or on a free port if that one is taken.
+
+    Port 0 asks for a free one; then ``preferred`` is tried first, and nothing is said if it cannot be had.
+    """
+    if port == 0 and preferred != 0:
+        with suppress(OSError):
+            return BoundSocket(_listen(address, preferred), preferred, False)
     try:
         try:
             listening = _listen(address, port)

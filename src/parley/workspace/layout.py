@@ -37,6 +37,11 @@ class Workspace:
         return self.state / "server.json"
 
     @property
+    def last_port(self) -> Path:
+        """The port that the last hub listened on; the next one prefers it."""
+        return self.state / "last_port"
+
+    @property
     def lock(self) -> Path:
         """Locked by the running hub for its whole life; never unlinked."""
         return self.state / "locks" / "hub.lock"
