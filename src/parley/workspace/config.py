@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from parley.core.errors import ConfigInvalid
-from parley.core.limits import JSON_DEPTH_MAX
+from parley.core.canonical import canonical_json
+from parley.core.errors import ConfigInvalid, InvalidInput
 from parley.core.settings import (
     BUILTIN_PLUGINS,
     PluginSettings,
@@ -211,14 +211,13 @@ def _converted(kind: type, value: object) -> object:
     return value
 
 
-def _is_json(value: object, depth: int = JSON_DEPTH_MAX) -> bool:
+def _is_json(value: object) -> bool:
     """Whether JSON holds the value exactly: TOML also knows dates, infinity and larger numbers."""
-    if isinstance(value, dict | list):
-        members = cast(dict[str, object], value).values() if isinstance(value, dict) else cast(list[object], value)
-        return depth > 0 and all(_is_json(member, depth - 1) for member in members)
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, str | bool) or (isinstance(value, int) and abs(value) < 2**53)
+    try:
+        canonical_json(value)
+    except InvalidInput:
+        return False
+    return True
 
 
 def _suggestion(word: str, known: Iterable[str]) -> str:
