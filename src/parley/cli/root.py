@@ -42,7 +42,7 @@ ENTRIES: Final = (
     Entry("Workspace", "init", "Make a workspace here."),
     Entry("Workspace", "up", "Start the hub of a workspace."),
     Entry("Workspace", "down", "Stop the hub of a workspace."),
-    Entry("Workspace", "ui", "Open the hub's page in the browser."),
+    Entry("Workspace", "ui", "Open the hub's page in the browser, logged in."),
     Entry("Workspace", "status", "Show whether the hub runs, and how much the workspace holds."),
     Entry("Workspace", "doctor", "Check a workspace, and repair what can be repaired."),
     Entry("Workspace", "token", "Manage the workspace's token."),

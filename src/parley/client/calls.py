@@ -19,7 +19,7 @@ from parley.wire.answers import (
     Health,
     MessageResult,
     MoveResult,
-    PageCode,
+    PageLink,
     Pong,
     Status,
     TokenRotated,
@@ -67,9 +67,9 @@ def rotate_token(_caller: Caller) -> Call[TokenRotated]:
     return Call("POST", "/api/v1/token/rotate", TokenRotated)
 
 
-def page_code(_caller: Caller) -> Call[PageCode]:
-    """A one-time code for the hub's page, and the link that holds it."""
-    return Call("POST", "/api/v1/ui/code", PageCode)
+def page_link(_caller: Caller) -> Call[PageLink]:
+    """A link that opens the hub's page and logs the browser in; ``url`` works once and for a few minutes."""
+    return Call("POST", "/api/v1/ui/code", PageLink)
 
 
 def create_channel(

@@ -217,14 +217,11 @@ class Client(_Client):
         self._feeds.add(feed)
         return feed
 
-    def page_url(self) -> str:
-        """A link that opens the hub's page and logs the browser in. It works once, within five minutes."""
-        return self.perform(calls.page_code(self.caller)).url
-
     health = _blocking(calls.health)
     ping = _blocking(calls.ping)
     status = _blocking(calls.status)
     rotate_token = _blocking(calls.rotate_token)
+    page_link = _blocking(calls.page_link)
     create_channel = _blocking(calls.create_channel)
     create_topic = _blocking(calls.create_topic)
     rename_topic = _blocking(calls.rename_topic)
@@ -319,14 +316,11 @@ class AsyncClient(_Client):
         self._feeds.add(feed)
         return feed
 
-    async def page_url(self) -> str:
-        """A link that opens the hub's page and logs the browser in. It works once, within five minutes."""
-        return (await self.perform(calls.page_code(self.caller))).url
-
     health = _awaiting(calls.health)
     ping = _awaiting(calls.ping)
     status = _awaiting(calls.status)
     rotate_token = _awaiting(calls.rotate_token)
+    page_link = _awaiting(calls.page_link)
     create_channel = _awaiting(calls.create_channel)
     create_topic = _awaiting(calls.create_topic)
     rename_topic = _awaiting(calls.rename_topic)

@@ -196,7 +196,7 @@ class TokenRotated(msgspec.Struct, frozen=True):
     grace_seconds: float
 
 
-class PageCode(msgspec.Struct, frozen=True):
+class PageLink(msgspec.Struct, frozen=True):
     """``POST /api/v1/ui/code``: a one-time code, and the link of the page that holds it."""
 
     code: str

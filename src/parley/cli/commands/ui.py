@@ -16,11 +16,11 @@ def ui(
 ) -> None:
     """Open the hub's page in the browser, logged in.
 
-    The link works once, within five minutes; the browser stays logged in for 30 days. Starts no hub: without one it exits
-    with 3.
+    The link works once, within five minutes; the browser stays logged in for 30 days. It starts no hub: exits with 3 if
+    none is running.
     """
     with call.client() as client:
-        url = client.page_url()
+        url = client.page_link().url
     opened = not print_url and _open(url)
     if call.json:
         call.out.data({"url": url, "opened": opened})

@@ -8,7 +8,7 @@ from parley.core.errors import LoginCodeInvalid, NotFound, Refused
 from parley.core.limits import LOGIN_CODE_SECONDS
 from parley.hub.http.endpoint import Answer, Call
 from parley.hub.page_assets import SHELL_NAME, page_assets
-from parley.wire.answers import LoggedIn, LoggedOut, PageCode, PageSession
+from parley.wire.answers import LoggedIn, LoggedOut, PageLink, PageSession
 
 if TYPE_CHECKING:
     from parley.hub.hub import Hub
@@ -36,12 +36,12 @@ async def asset(hub: "Hub", call: Call) -> Answer:
     return Answer(status, found.body, found.content_type, (_CHECK_EACH_TIME, (b"etag", found.etag)))
 
 
-async def page_code(hub: "Hub", call: Call) -> Answer:
+async def page_link(hub: "Hub", call: Call) -> Answer:
     code = hub.page.codes.issue()
     # The name by which the caller reached us: whatever it is, the browser on the same machine reaches us by it too.
     name = call.headers[b"host"].decode("ascii").removesuffix(f":{hub.port}")
     url = f"http://{name}:{hub.port}/ui#code={code}"
-    return Answer(200, PageCode(code, LOGIN_CODE_SECONDS, url), headers=(_NEVER_STORE,))
+    return Answer(200, PageLink(code, LOGIN_CODE_SECONDS, url), headers=(_NEVER_STORE,))
 
 
 async def page_session(hub: "Hub", call: Call) -> Answer:

@@ -109,9 +109,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "POST",
         "/api/v1/ui/code",
-        page.page_code,
+        page.page_link,
         "A one-time code and the link that logs the page in with it",
-        {200: answers.PageCode},
+        {200: answers.PageLink},
         token_only=True,
     ),
     Endpoint(
