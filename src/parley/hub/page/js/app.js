@@ -1,0 +1,63 @@
+/**
+ * The app of one session: its parts, wired together, and the frame around the views.
+ *
+ * Views get `app`: `{api, feed, store, unread, outbox, router, dialog, prefs, announce, commands, setTitle}`. Keys and palette
+ * are installed over it: `install(app)`, which answers how to take them off again.
+ */
+
+import { Commands } from "./commands.js";
+import { Feed } from "./feed.js";
+import { Outbox } from "./outbox.js";
+import { Outlet } from "./outlet.js";
+import { Prefs } from "./prefs.js";
+import { Store } from "./store.js";
+import { Unread } from "./unread.js";
+import * as dialog from "./dialog.js";
+import { mountShell } from "./shell.js";
+import { registerCommands } from "./general_commands.js";
+
+export async function startApp(root, { api, router, announce, session, onLoggedOut }) {
+  const { replay_until: cursor, events } = await api.get("/api/v1/events", { tail: 1 });
+  const prefs = new Prefs(session.db_id);
+  const store = new Store(api, session);
+  const feed = new Feed(api);
+  const unread = new Unread({ api, prefs, store, now: events[0]?.ts ?? new Date().toISOString() });
+  const outbox = new Outbox({ api, feed, prefs });
+  const app = { api, feed, store, unread, outbox, router, dialog, prefs, announce, commands: new Commands() };
+  const shell = mountShell(root, app);
+  const outlet = new Outlet(shell.main, app);
+  app.setTitle = shell.setTitle;
+
+  const stops = [
+    feed.onEvent((event) => {
+      store.apply(event);
+      unread.apply(event);
+    }),
+    feed.onState((state) => state === "logged-out" && onLoggedOut()),
+    feed.onReset(() => {
+      store.clear();
+      void store.load();
+      void outlet.reload();
+    }),
+    router.onChange(() => router.code === null && outlet.show()),
+    registerCommands(app),
+  ];
+  feed.start({ dbId: session.db_id, cursor });
+  void store.load();
+  outbox.resume();
+  await Promise.all([installKeys(app, stops), outlet.show()]);
+  return {
+    unmount() {
+      feed.stop();
+      outbox.stop();
+      for (const stop of stops) stop();
+      outlet.clear();
+      shell.unmount();
+    },
+  };
+}
+
+async function installKeys(app, stops) {
+  const [keys, palette] = await Promise.all([import("./keys.js"), import("./palette.js")]);
+  stops.push(keys.install(app), palette.install(app));
+}

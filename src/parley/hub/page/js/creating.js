@@ -1,0 +1,47 @@
+/** Making channels and topics, and giving a topic another title. */
+
+import { newKey } from "./api.js";
+
+const CHANNEL_NAME_CHARS_MAX = 100;
+const DESCRIPTION_CHARS_MAX = 2000;
+const TITLE_CHARS_MAX = 200;
+
+export async function createChannel(app) {
+  const key = newKey();
+  const channel = await app.dialog.ask({
+    title: "New channel",
+    action: "Create channel",
+    fields: [
+      { name: "name", label: "Name", maxLength: CHANNEL_NAME_CHARS_MAX, required: true },
+      { name: "description", label: "Description", maxLength: DESCRIPTION_CHARS_MAX, multiline: true, hint: "What belongs here. Optional." },
+    ],
+    save: async ({ name, description }) =>
+      (await app.api.post("/api/v1/channels", { name, description: description || null }, { key })).channel,
+  });
+  if (channel === undefined) return;
+  app.store.keepChannel(channel);
+  app.router.go(`/c/${channel.id}`);
+}
+
+export async function createTopic(app, channel) {
+  const key = newKey();
+  const topic = await app.dialog.ask({
+    title: `New topic in ${channel.name}`,
+    action: "Create topic",
+    fields: [{ name: "title", label: "Title", maxLength: TITLE_CHARS_MAX, required: true }],
+    save: async ({ title }) => (await app.api.post("/api/v1/topics", { channel_id: channel.id, title }, { key })).topic,
+  });
+  if (topic === undefined) return;
+  app.store.keepTopic(topic);
+  app.router.go(`/t/${topic.id}`);
+}
+
+export async function renameTopic(app, topic) {
+  const renamed = await app.dialog.ask({
+    title: "Rename topic",
+    action: "Rename",
+    fields: [{ name: "title", label: "Title", value: topic.title, maxLength: TITLE_CHARS_MAX, required: true }],
+    save: async ({ title }) => (await app.api.patch(`/api/v1/topics/${topic.id}`, { title }, { key: newKey() })).topic,
+  });
+  if (renamed !== undefined) app.store.keepTopic(renamed);
+}

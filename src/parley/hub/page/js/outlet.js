@@ -1,0 +1,61 @@
+/**
+ * Where views are shown, one at a time. A view that can `update` stays mounted while only its parameters change; all others
+ * are mounted anew.
+ */
+
+import { errorNotice } from "./errors.js";
+import { h, replace } from "./dom.js";
+
+export class Outlet {
+  #root;
+  #app;
+  #shown = null;
+  #turn = 0;
+
+  constructor(root, app) {
+    this.#root = root;
+    this.#app = app;
+  }
+
+  /** Shows the view of the present address. */
+  async show() {
+    const turn = (this.#turn += 1);
+    const place = this.#app.router.current;
+    if (place === null) return this.#app.router.go("/", { replace: true });
+    const { route, params } = place;
+    if (this.#shown?.name === route.name && this.#shown.view.update !== undefined) return this.#shown.view.update(params);
+    let module;
+    try {
+      module = await route.load();
+    } catch {
+      module = missing(route);
+    }
+    // A slower module of an earlier click must not replace the view of a later one.
+    if (turn !== this.#turn) return;
+    this.clear();
+    this.#app.setTitle(route.title);
+    this.#shown = { name: route.name, view: module.mount(this.#root, this.#app, params) };
+  }
+
+  /** Mounts the present view again from nothing. */
+  reload() {
+    this.clear();
+    return this.show();
+  }
+
+  clear() {
+    this.#shown?.view.unmount();
+    this.#shown = null;
+    replace(this.#root);
+  }
+}
+
+function missing(route) {
+  const error = { message: `The view "${route.title}" could not be loaded`, hint: "Reload the page to try again." };
+  return {
+    mount(root) {
+      replace(root, h("div", { class: "page" }, errorNotice(error)));
+      return { unmount() {} };
+    },
+  };
+}

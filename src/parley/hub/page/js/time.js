@@ -1,0 +1,59 @@
+/** Times for people: in their own time zone and language, exact on demand, and relative ones that stay true. */
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const REFRESH_MS = 20_000;
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
+const weekday = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
+const withYear = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long", year: "numeric" });
+const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const shortWithYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
+
+/** 14:05 */
+export function clockTime(text) {
+  return clock.format(new Date(text));
+}
+
+/** Monday, 16 November 2026 at 14:05:12 */
+export function exactTime(text) {
+  return exact.format(new Date(text));
+}
+
+/** The local day as a key: two times of the same day have the same one. */
+export function dayKey(text) {
+  const date = new Date(text);
+  return `${date.getFullYear()}-${date.getMonth() + 1}-${date.getDate()}`;
+}
+
+/** Today, Yesterday, Monday, 9 November, or with the year if it is another one. */
+export function dayName(text, now = Date.now()) {
+  const date = new Date(text);
+  if (dayKey(text) === dayKey(now)) return "Today";
+  if (dayKey(text) === dayKey(now - DAY * 1000)) return "Yesterday";
+  return (date.getFullYear() === new Date(now).getFullYear() ? weekday : withYear).format(date);
+}
+
+/** now, 5m, 3h, 2d, 9 Nov: short enough for a sidebar. */
+export function relativeTime(text, now = Date.now()) {
+  const date = new Date(text);
+  const seconds = (now - date.getTime()) / 1000;
+  if (seconds < MINUTE) return "now";
+  if (seconds < HOUR) return `${Math.floor(seconds / MINUTE)}m`;
+  if (seconds < DAY) return `${Math.floor(seconds / HOUR)}h`;
+  if (seconds < 7 * DAY) return `${Math.floor(seconds / DAY)}d`;
+  return (date.getFullYear() === new Date(now).getFullYear() ? short : shortWithYear).format(date);
+}
+
+/** Calls back every so often while the page is seen, for texts that age; the answer stops it. */
+export function everyNowAndThen(run) {
+  const timer = setInterval(() => document.visibilityState === "visible" && run(), REFRESH_MS);
+  const onShow = () => document.visibilityState === "visible" && run();
+  document.addEventListener("visibilitychange", onShow);
+  return () => {
+    clearInterval(timer);
+    document.removeEventListener("visibilitychange", onShow);
+  };
+}

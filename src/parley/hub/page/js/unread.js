@@ -1,0 +1,109 @@
+/**
+ * What the person has not seen yet, per topic.
+ *
+ * This browser keeps, per database, the last message seen of each topic; what was there before the first visit counts as seen.
+ * A topic is unread when its last message is newer. How many there are is counted live by the feed; what came while the page
+ * was closed is counted from the topic's newest page, when somebody looks at the topic in a list, one topic at a time.
+ */
+
+import { Emitter } from "./emitter.js";
+import { oncePerFrame } from "./dom.js";
+
+export class Unread {
+  #api;
+  #prefs;
+  #store;
+  #counts = new Map();
+  #queue = new Set();
+  #counting = false;
+  #changes = new Emitter();
+  #tell = oncePerFrame(() => this.#changes.emit());
+
+  constructor({ api, prefs, store, now }) {
+    this.#api = api;
+    this.#prefs = prefs;
+    this.#store = store;
+    if (prefs.get("first_visit_at") === null) prefs.set("first_visit_at", now);
+    prefs.onChange((name) => {
+      if (name !== "seen") return;
+      this.#counts.clear();
+      this.#tell();
+    });
+  }
+
+  onChange(listener) {
+    return this.#changes.on(listener);
+  }
+
+  /** `null` when all is read, else `{count, more}`; `count` is null until it is counted. */
+  of(topic) {
+    if (!this.#isNew(topic.id, { id: topic.last_message_id, created_at: topic.last_message_at })) return null;
+    const known = this.#counts.get(topic.id);
+    if (known === undefined) {
+      this.#queue.add(topic.id);
+      void this.#countQueue();
+      return { count: null, more: false };
+    }
+    return known.count === 0 ? null : known;
+  }
+
+  /** The last message seen of a topic, or null. */
+  seenUpTo(topicId) {
+    return this.#prefs.get("seen", {})[topicId] ?? null;
+  }
+
+  markSeen(topicId, messageId) {
+    const seen = this.#prefs.get("seen", {});
+    const last = this.#store.topics.get(topicId)?.last_message_id ?? "";
+    const upTo = messageId > last ? messageId : last;
+    if (upTo === "" || (seen[topicId] ?? "") >= upTo) return;
+    this.#prefs.set("seen", { ...seen, [topicId]: upTo });
+  }
+
+  /** Counts along with the feed. */
+  apply(event) {
+    if (event.name === "message.moved_topic") {
+      this.#counts.delete(event.data.old_topic_id);
+      this.#counts.delete(event.data.new_topic_id);
+      return this.#tell();
+    }
+    if (event.name !== "message.created") return;
+    const { message } = event.data;
+    const known = this.#counts.get(message.topic_id);
+    if (known === undefined || message.id <= known.upTo || !this.#countsAsNew(message)) return;
+    this.#counts.set(message.topic_id, { count: known.count + 1, more: known.more, upTo: message.id });
+    this.#tell();
+  }
+
+  async #countQueue() {
+    if (this.#counting) return;
+    this.#counting = true;
+    for (const topicId of this.#queue) {
+      this.#queue.delete(topicId);
+      try {
+        await this.#count(topicId);
+      } catch {
+        // The mark stays without a number; the next look at the topic counts again.
+      }
+    }
+    this.#counting = false;
+  }
+
+  async #count(topicId) {
+    const { messages, has_more } = await this.#api.get("/api/v1/messages", { topic_id: topicId });
+    const fresh = messages.filter((message) => this.#countsAsNew(message));
+    const upTo = messages[0]?.id ?? "";
+    this.#counts.set(topicId, { count: fresh.length, more: has_more && fresh.length === messages.length, upTo });
+    this.#tell();
+  }
+
+  #countsAsNew(message) {
+    return message.sender !== this.#prefs.get("name") && this.#isNew(message.topic_id, message);
+  }
+
+  #isNew(topicId, { id, created_at: createdAt }) {
+    if (id === null || id === undefined) return false;
+    const seen = this.seenUpTo(topicId);
+    return seen === null ? (createdAt ?? "") > this.#prefs.get("first_visit_at") : id > seen;
+  }
+}
