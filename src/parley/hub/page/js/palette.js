@@ -1,0 +1,208 @@
+/**
+ * The command palette: everything the page can do and every place it knows, by a few letters.
+ *
+ * A combobox over a listbox in a modal dialog. The field keeps the focus; arrows move the choice, Enter takes it, Escape
+ * leaves. Commands come from `app.commands`, channels and topics from the store; whatever else was typed can be searched for,
+ * and the id of a message leads to it.
+ */
+
+import { h, replace } from "./dom.js";
+import { fuzzy } from "./fuzzy.js";
+import { icon } from "./icons.js";
+import { keysNodes, sequencesOf } from "./keys.js";
+import { channelHref, topicHref } from "./router.js";
+
+const SHOWN_MAX = 40;
+const RECENT_TOPICS = 6;
+const CHANNELS_LOADED_MAX = 20;
+
+/** Adds the command that opens the palette; the answer takes it off again. */
+export function install(app) {
+  let palette = null;
+  const remove = app.commands.add({
+    id: "palette.open",
+    title: "Open the command palette",
+    keys: "Mod+K",
+    run: () => {
+      palette?.close();
+      palette = new Palette(app, () => (palette = null));
+    },
+  });
+  return () => {
+    palette?.close();
+    remove();
+  };
+}
+
+class Palette {
+  constructor(app, onClose) {
+    this.app = app;
+    this.opener = document.activeElement;
+    this.entries = [];
+    this.chosen = 0;
+    this.list = h("ul", { class: "palette-list", role: "listbox", id: "palette-list", "aria-label": "Commands and places" });
+    this.empty = h("p", { class: "palette-empty", role: "status" });
+    this.field = h("input", {
+      class: "palette-field",
+      type: "text",
+      role: "combobox",
+      "aria-label": "Command, channel, topic or words to search for",
+      "aria-expanded": "true",
+      "aria-controls": "palette-list",
+      "aria-autocomplete": "list",
+      placeholder: "Type a command, a channel, a topic …",
+      autocomplete: "off",
+      spellcheck: "false",
+      onInput: () => this.show(),
+      onKeydown: (event) => this.onKey(event),
+    });
+    const frame = h("div", { class: "palette-frame" }, h("div", { class: "palette-head" }, icon("search"), this.field), this.list, this.empty);
+    this.element = h("dialog", { class: "palette", "aria-label": "Command palette" }, frame);
+    this.element.addEventListener("close", () => this.closed(onClose));
+    this.element.addEventListener("pointerdown", (event) => event.target === this.element && this.close());
+    document.body.append(this.element);
+    this.element.showModal();
+    this.field.focus();
+    this.off = app.store.onChange(() => this.show());
+    this.loadTopics();
+    this.show();
+  }
+
+  close() {
+    this.element.close();
+  }
+
+  closed(onClose) {
+    this.off();
+    this.element.remove();
+    onClose();
+  }
+
+  /** Topics of channels that were never opened are not known yet. */
+  loadTopics() {
+    const { store } = this.app;
+    const unknown = store.channelList.filter((channel) => !store.topicsLoaded(channel.id));
+    for (const channel of unknown.slice(0, CHANNELS_LOADED_MAX)) store.loadTopics(channel.id).catch(() => {});
+  }
+
+  show() {
+    const query = this.field.value.trim();
+    const before = this.entries[this.chosen]?.id;
+    this.entries = entriesFor(this.app, query);
+    const again = query === this.query ? this.entries.findIndex((entry) => entry.id === before) : -1;
+    this.query = query;
+    this.chosen = Math.max(0, again);
+    replace(this.list, this.entries.map((entry, index) => this.option(entry, index)));
+    this.empty.textContent = this.entries.length === 0 ? "Nothing found" : "";
+    this.mark();
+  }
+
+  option(entry, index) {
+    return h(
+      "li",
+      {
+        class: "palette-option",
+        role: "option",
+        id: `palette-option-${index}`,
+        onPointermove: () => this.choose(index),
+        onClick: () => this.take(index),
+      },
+      icon(entry.icon),
+      h("span", { class: "palette-name", dir: "auto" }, lettersMarked(entry.name, entry.places)),
+      entry.detail ? h("span", { class: "palette-detail" }, entry.detail) : null,
+    );
+  }
+
+  choose(index) {
+    if (index === this.chosen) return;
+    this.chosen = index;
+    this.mark();
+  }
+
+  mark() {
+    for (const [index, option] of [...this.list.children].entries()) {
+      option.setAttribute("aria-selected", String(index === this.chosen));
+    }
+    const option = this.list.children[this.chosen];
+    if (option) this.field.setAttribute("aria-activedescendant", option.id);
+    else this.field.removeAttribute("aria-activedescendant");
+    option?.scrollIntoView({ block: "nearest" });
+  }
+
+  onKey(event) {
+    const { length } = this.entries;
+    const steps = { ArrowDown: this.chosen + 1, ArrowUp: this.chosen - 1, PageDown: Math.min(this.chosen + 8, length - 1), PageUp: Math.max(this.chosen - 8, 0) };
+    if (event.isComposing) return;
+    if (event.key in steps && length > 0) this.choose((steps[event.key] + length) % length);
+    else if (event.key === "Enter") this.take(this.chosen);
+    else return;
+    event.preventDefault();
+  }
+
+  take(index) {
+    const entry = this.entries[index];
+    if (!entry) return;
+    this.close();
+    // A command may act on what had the focus, such as a message.
+    if (this.opener instanceof HTMLElement && this.opener.isConnected) this.opener.focus({ preventScroll: true });
+    entry.run();
+  }
+}
+
+function entriesFor(app, query) {
+  const { store } = app;
+  const commands = app.commands.all().filter((command) => command.id !== "palette.open").map(commandEntry);
+  const topics = [...store.topics.values()].sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
+  if (query === "") return [...topics.slice(0, RECENT_TOPICS).map((topic) => topicEntry(app, topic)), ...commands];
+  const places = [...store.channelList.map((channel) => channelEntry(app, channel)), ...topics.map((topic) => topicEntry(app, topic))];
+  const found = [...commands, ...places]
+    .map((entry) => ({ ...entry, ...fuzzy(query, entry.name) }))
+    .filter((entry) => entry.score !== undefined)
+    .sort((a, b) => b.score - a.score)
+    .slice(0, SHOWN_MAX);
+  return [...found, ...typedEntries(app, query)];
+}
+
+function commandEntry({ id, title, keys, run }) {
+  return { id, name: title, icon: "chevron", detail: keys ? keysNodes(sequencesOf({ keys })[0]) : null, run };
+}
+
+function channelEntry(app, channel) {
+  const run = () => followHref(channelHref(channel.id));
+  return { id: channel.id, name: channel.name, icon: "hash", detail: "Channel", run };
+}
+
+function topicEntry(app, topic) {
+  const channel = app.store.channels.get(topic.channel_id)?.name ?? "Topic";
+  return { id: topic.id, name: topic.title, icon: "events", detail: channel, run: () => followHref(topicHref(topic.id)) };
+}
+
+/** What can be done with the typed text itself. */
+function typedEntries(app, query) {
+  const entries = [];
+  if (/^msg_[A-Za-z0-9_-]{1,60}$/.test(query)) {
+    entries.push({ id: "typed.message", name: `Go to message ${query}`, icon: "link", run: () => goToMessage(app, query) });
+  }
+  const search = () => app.router.go("/search", { query: { q: query } });
+  entries.push({ id: "typed.search", name: `Search for “${query}”`, icon: "search", run: search });
+  return entries;
+}
+
+async function goToMessage(app, id) {
+  try {
+    const { message } = await app.api.get(`/api/v1/messages/${encodeURIComponent(id)}`);
+    followHref(topicHref(message.topic_id, message.id));
+  } catch (error) {
+    app.announce(error.message);
+    app.router.go("/search", { query: { q: id } });
+  }
+}
+
+function followHref(href) {
+  location.hash = href;
+}
+
+function lettersMarked(name, places = []) {
+  const wanted = new Set(places);
+  return [...name].map((letter, index) => (wanted.has(index) ? h("mark", { class: "palette-letter" }, letter) : letter));
+}
