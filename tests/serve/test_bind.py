@@ -101,3 +101,22 @@ def test_ipv6_loopback_is_bound_where_the_machine_has_it() -> None:
         pytest.skip("no IPv6 loopback here")
     assert bound.socket.family == socket.AF_INET6
     close(bound)
+
+
+def test_with_port_0_the_preferred_port_is_taken_if_it_is_free() -> None:
+    first = bind("127.0.0.1", 0)
+    second = bind("127.0.0.1", 0, preferred=first.port)
+    assert second.port not in (0, first.port)
+    assert not second.asked_port_taken, "nobody asked for it"
+    close(first, second)
+    again = bind("127.0.0.1", 0, preferred=first.port)
+    assert again == BoundSocket(again.socket, first.port, False)
+    close(again)
+
+
+def test_a_port_that_was_asked_for_wins_over_the_preferred_one() -> None:
+    asked, preferred = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
+    close(asked, preferred)
+    bound = bind("127.0.0.1", asked.port, preferred=preferred.port)
+    assert bound.port == asked.port
+    close(bound)

@@ -226,3 +226,30 @@ def test_a_link_in_place_of_the_token_file_stops_the_start(path: Path, tmp_path:
 def test_the_token_is_not_in_repr(store: TokenStore) -> None:
     assert store.current not in repr(store)
     assert "token" in repr(store)
+
+
+def test_a_signature_is_of_its_data_its_purpose_and_its_token(store: TokenStore, tmp_path: Path) -> None:
+    signature = store.sign(b"purpose", b"data")
+    assert store.verify(b"purpose", b"data", signature)
+    assert not store.verify(b"purpose", b"dat", signature)
+    assert not store.verify(b"purposed", b"ata", signature)
+    assert not store.verify(b"", b"purposedata", signature)
+    assert not store.verify(b"purpose", b"data", signature[:-1])
+    other = TokenStore(tmp_path / "other", ManualClock(), GRACE_SECONDS)
+    other.load()
+    assert not other.verify(b"purpose", b"data", signature)
+    assert store.current.encode() not in signature.hex().encode() + signature
+
+
+def test_a_signature_lives_as_long_as_the_token_that_made_it(store: TokenStore, clock: ManualClock) -> None:
+    signature = store.sign(b"purpose", b"data")
+    store.rotate()
+    assert store.sign(b"purpose", b"data") != signature
+    assert store.verify(b"purpose", b"data", signature)
+    clock.advance(GRACE_SECONDS)
+    assert not store.verify(b"purpose", b"data", signature)
+
+
+def test_a_store_without_a_token_verifies_nothing(path: Path, clock: ManualClock) -> None:
+    empty = TokenStore(path, clock, GRACE_SECONDS)
+    assert not empty.verify(b"purpose", b"data", empty.sign(b"purpose", b"data"))
