@@ -12,13 +12,15 @@ const SEQUENCE_MS = 1200;
 const IS_MAC = /Mac|iPhone|iPad/.test(navigator.platform);
 const FIELDS = "input:not([type=checkbox], [type=radio], [type=button]), textarea, select, [contenteditable]";
 const BUSY = "dialog[open], [role=menu], [role=listbox]";
+// What may be held down; a held Delete must not run through the messages.
+const HELD = new Set(["j", "k", "ArrowUp", "ArrowDown"]);
 const NAMES = { ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→", Escape: "Esc", Mod: IS_MAC ? "⌘" : "Ctrl" };
 
 /** Listens until the answer is called. */
 export function install(app) {
   const sequence = new Sequence();
   const onKey = (event) => {
-    if (event.defaultPrevented || event.isComposing || event.repeat && event.key.length > 1 && !event.key.startsWith("Arrow")) return;
+    if (event.defaultPrevented || event.isComposing || (event.repeat && !HELD.has(event.key))) return;
     const pressed = chordOf(event);
     if (pressed === null || isTaken(event, pressed)) return;
     const found = sequence.next(pressed, app.commands.all());
