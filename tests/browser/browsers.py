@@ -51,6 +51,10 @@ class Window:
         """What happened and must not have."""
         return [each for each in self.problems if not any(pattern.search(each) for pattern in self._expected)]
 
+    @property
+    def sidebar(self) -> Locator:
+        return self.page.get_by_role("navigation", name="Channels and topics")
+
     def message(self, message_id: str) -> Locator:
         """A message, in whatever view it is shown."""
         return self.page.locator(f'article[data-message-id="{message_id}"]')

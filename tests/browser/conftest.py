@@ -103,7 +103,7 @@ def _open_window(chromium: Browser) -> Iterator[OpenWindow]:
         opened.append(window)
         if log_in and beside is None:
             window.page.goto(hub.link())
-            window.page.get_by_role("navigation", name="Channels").wait_for()
+            window.sidebar.wait_for()
         if route or beside is not None:
             window.page.goto(f"{hub.url}/ui{route}")
         return window

@@ -1,6 +1,6 @@
 """A hub in a process of its own, with a client to set up what the page shows and the link that logs a browser in."""
 
-from pathlib import Path
+import functools
 
 import httpx
 
@@ -10,11 +10,12 @@ from tests.client.hubs import HubProcess, fresh_name
 
 
 class PageHub(HubProcess):
-    """The hub of one workspace. ``client`` finds it again after each restart."""
+    """The hub of one workspace."""
 
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.client = Client(root, sender="ada")
+    @functools.cached_property
+    def client(self) -> Client:
+        """One for the hub's whole life; it finds the hub again after each restart."""
+        return Client(self.root, sender="ada")
 
     @property
     def url(self) -> str:

@@ -1,4 +1,4 @@
-"""A workspace with a long history, written by the hub's own rules in a few large transactions instead of by requests."""
+"""A workspace with a long history, written by the hub's own rules in a few large transactions, not by requests."""
 
 from pathlib import Path
 from typing import Final

@@ -153,7 +153,7 @@ FOREIGN_NODES: Final = """
 () => {
   const ours = (element) => element.src !== undefined && element.src.startsWith(`${location.origin}/ui/assets/`);
   const forbidden = "iframe, frame, object, embed, base, style, form[action], [formaction], svg image, svg use,"
-    + " svg animate, img, video, audio, source, marquee, math, noscript, template, meta[http-equiv], [srcdoc]";
+    + " svg animate, img, video, audio, source, marquee, math, template, meta[http-equiv], [srcdoc]";
   const found = [...document.querySelectorAll(forbidden)].map((element) => element.outerHTML);
   for (const element of document.querySelectorAll("*")) {
     if (element.localName === "script" && !ours(element)) found.push(element.outerHTML);
