@@ -18,7 +18,8 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
         ├── HubNotRunning            ├── ConnectionFailed      ├── WriterLockHeld
         ├── WorkspaceNotFound        ├── WorkspaceUnsafe       ├── SchemaTooNew
         ├── MigrationFailed          ├── ConfigInvalid         ├── BindRefused
-        ├── StartupFailed            ├── HubRunning
+        ├── StartupFailed            ├── HubRunning            ├── PluginUnavailable
+        ├── PluginFailed
         └── AgentlipRunning          (a WriterLockHeld with another hint)
 
 A class with a ``code`` of its own is registered in ``ERRORS``; docs, OpenAPI and tests are made from that table.
@@ -362,6 +363,13 @@ class ConfigInvalid(LocalError):
     hint = "Correct the named key; docs/operations.md lists all settings."
 
 
+class PluginFailed(LocalError):
+    """A plugin could not be started, or failed on a message."""
+
+    code = "PLUGIN_FAILED"
+    hint = "Run it by itself with `parley plugin test NAME`; docs/plugins.md tells what a plugin may do."
+
+
 class BindRefused(LocalError):
     """The address is not a loopback address."""
 
@@ -375,3 +383,11 @@ class StartupFailed(LocalError):
 
     code = "STARTUP_FAILED"
     hint = "Read the reason; `parley doctor` checks the workspace."
+
+
+class PluginUnavailable(LocalError):
+    """A plugin that the workspace requires cannot run."""
+
+    code = "PLUGIN_UNAVAILABLE"
+    exit_code = Exit.PLUGIN_UNAVAILABLE
+    hint = "`parley plugin list` says what is wrong with it; `parley trust` lets the workspace's own plugins run."

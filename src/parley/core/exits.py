@@ -31,3 +31,4 @@ class Exit(IntEnum):
     MIGRATION_FAILED = 23, "a schema change failed and was rolled back"
     BIND_REFUSED = 24, "the address to listen on is not allowed"
     WORKSPACE_UNSAFE = 25, "the workspace folder cannot be trusted or used"
+    PLUGIN_UNAVAILABLE = 26, "a plugin that the workspace requires cannot run"

@@ -41,6 +41,8 @@ EVENTS_LIMIT_DEFAULT: Final = 100
 SEARCH_LIMIT_DEFAULT: Final = 100
 SUBSCRIPTIONS_MAX: Final = 1_000
 """Channels and topics that one feed may name; more is what an unfiltered feed is for."""
+PLUGIN_NAME_CHARS_MAX: Final = 64
+"""A plugin's name is a word."""
 ENRICHED_MESSAGES_MAX: Final = 200
 """Messages whose enrichments one request may ask for; a page of them."""
 LOGIN_CODE_SECONDS: Final = 300

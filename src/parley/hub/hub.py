@@ -11,6 +11,8 @@ from structlog.typing import FilteringBoundLogger
 from parley.core.clock import Clock
 from parley.core.errors import DatabaseCorrupt, ParleyError, ServiceUnavailable, StartupFailed
 from parley.core.settings import Settings
+from parley.hub.derived.derived import Derived
+from parley.hub.derived.loading import PluginSource
 from parley.hub.feed import Feed
 from parley.hub.http.openapi import openapi_document
 from parley.hub.http.shell import Shell
@@ -46,6 +48,7 @@ class Hub:
         db_id: str,
         port: int,
         host_names: frozenset[str] = frozenset(),
+        plugins: PluginSource | None = None,
         stop: Callable[[str], None],
         token_changed: Callable[[], object],
     ) -> None:
@@ -93,6 +96,7 @@ class Hub:
         self.checkpointer.between_commits = self.store.writer.writer.between_commits
         self.feed = Feed(self.store.read(queries.latest_event_id), settings.websocket.queue_max)
         self.moves = Moves(self)
+        self.derived = Derived(self, plugins)
         self.monitor = Monitor(self)
         self.monitor.look()
         self.checkpointer.start()
@@ -138,6 +142,7 @@ class Hub:
             round(watch.checkpoint_age_seconds, 1),
             self.uptime_seconds,
             watch.last_minute,
+            self.derived.work(),
         )
 
     def touch(self) -> None:
@@ -216,6 +221,7 @@ class Hub:
 
     def _publish(self, events: list[StoredEvent], writes: int, seconds: float) -> None:
         self.feed.publish(events)
+        self.derived.saw(events)
         self.metrics.observe("parley_write_batch_size", writes)
         self.metrics.observe("parley_commit_seconds", seconds)
         for event in events:

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import apsw
 import msgspec
@@ -27,6 +28,7 @@ from parley.core.files import write_atomic
 from parley.core.ids import new_uuid
 from parley.core.settings import Settings
 from parley.hub.agentlip import agentlip_kept_out
+from parley.hub.derived.loading import PluginSource
 from parley.hub.http.protocol import HubHttpProtocol
 from parley.hub.hub import Hub
 from parley.hub.last_port import recall_port, remember_port
@@ -36,6 +38,7 @@ from parley.sqlite import checkpoint_once, close_quietly, integrity_check, open_
 from parley.wire.server_file import ServerFile
 from parley.workspace.layout import Workspace
 from parley.workspace.prepare import Prepared, prepare
+from parley.workspace.trust import parley_home
 
 SERVER_FILE_MODE = 0o600
 
@@ -46,6 +49,8 @@ class HubOptions:
 
     unsafe_network: bool = False
     on_ready: Callable[[ServerFile], None] = lambda server: None
+    home: Path | None = None
+    """Where the user's trust in plugins is kept; by default where ``parley trust`` keeps it."""
 
 
 def run_hub(
@@ -68,6 +73,8 @@ def run_hub(
             log.warning("prepare", problem=warning)
         if prepared.change is not None:
             log.info("schema", change=prepared.change, version=prepared.schema, backup=prepared.backup)
+        plugins = PluginSource(workspace, settings, options.home or parley_home())
+        plugins.refuse_without_required()
         bound = bind(address, settings.hub.port, preferred=recall_port(workspace.last_port))
         held.callback(bound.socket.close)
         if bound.asked_port_taken:
@@ -75,7 +82,7 @@ def run_hub(
         problem = remember_port(workspace.last_port, bound.port)
         if problem is not None:
             log.warning("last_port_not_written", problem=problem)
-        serving = _Serving(workspace, settings, log, options, clock, instance_id, prepared, bound)
+        serving = _Serving(workspace, settings, log, options, clock, instance_id, prepared, bound, plugins)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(serving.run())
 
@@ -109,6 +116,7 @@ class _Serving:
         instance_id: str,
         prepared: Prepared,
         bound: BoundSocket,
+        plugins: PluginSource,
     ) -> None:
         self._workspace = workspace
         self._settings = settings
@@ -118,6 +126,7 @@ class _Serving:
         self._instance_id = instance_id
         self._prepared = prepared
         self._bound = bound
+        self._plugins = plugins
         self._started_at = iso(clock.now_ms())
         self._tokens = TokenStore(workspace.token, clock, settings.hub.token_grace_seconds)
         self._stopping = asyncio.Event()
@@ -137,6 +146,7 @@ class _Serving:
             db_id=self._prepared.db_id,
             port=self._bound.port,
             host_names=_own_names(self._settings.hub.host) if self._options.unsafe_network else frozenset(),
+            plugins=self._plugins,
             stop=self._ask_to_stop,
             token_changed=self._write_server_file,
         )
@@ -144,6 +154,7 @@ class _Serving:
         serving = asyncio.create_task(server.serve(sockets=[self._bound.socket]))
         watching = asyncio.create_task(hub.monitor.run())
         try:
+            await hub.derived.start()
             await _until_started(server, serving)
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self._ask_to_stop, signal.Signals(number).name)
@@ -167,6 +178,7 @@ class _Serving:
         hub.in_flight.close()
         if not await hub.in_flight.wait_empty(self._settings.hub.drain_seconds):
             self._log.warning("drain_timed_out", in_flight=hub.in_flight.count)
+        await hub.derived.stop()
         hub.close_feeds(1001, "Server shutting down")
         server.should_exit = True
         watching.cancel()

@@ -64,6 +64,7 @@ class Monitor:
             hub.log.warning("trouble" if problems else "trouble_over", problems=problems)
         self.problems = problems
         hub.reload_token()
+        hub.derived.look_for_trust()
         hub.stop_if_idle()
 
     async def each_minute(self) -> None:
@@ -94,6 +95,10 @@ class Monitor:
         metrics.set("parley_disk_free_bytes", self.disk_free_bytes)
         metrics.set("parley_disk_free_ratio", self.disk_free_bytes / self._disk_bytes)
         metrics.set("parley_checkpoint_age_seconds", self.checkpoint_age_seconds)
+        work = hub.derived.work()
+        metrics.set("parley_jobs_waiting", work.waiting)
+        metrics.set("parley_jobs_failed", work.failed)
+        metrics.set("parley_jobs_oldest_seconds", work.oldest_waiting_seconds)
         metrics.set("parley_uptime_seconds", hub.uptime_seconds)
         metrics.set("parley_resident_bytes", _resident_bytes())
         delivered, hub.feed.delivered = hub.feed.delivered, 0

@@ -55,6 +55,14 @@ class Health(msgspec.Struct, frozen=True):
     """What is degraded, in words; empty when all is well."""
 
 
+class PluginWork(msgspec.Struct, frozen=True):
+    """The work of all plugins together. Counts of a plugin stop at 100,000."""
+
+    waiting: int
+    failed: int
+    oldest_waiting_seconds: float
+
+
 class Status(msgspec.Struct, frozen=True):
     """``GET /api/v1/status``"""
 
@@ -70,6 +78,42 @@ class Status(msgspec.Struct, frozen=True):
     uptime_seconds: int
     metrics: dict[str, Any]
     """The metrics of the last full minute, as they stand in the log."""
+    plugins: PluginWork = PluginWork(0, 0, 0.0)
+
+
+class PluginHealth(msgspec.Struct, frozen=True):
+    """One plugin. Totals count from the hub's start."""
+
+    name: str
+    type: Literal["linkifier", "extractor"]
+    source: str
+    """``built-in``, or the module's path in the workspace."""
+    state: Literal["ready", "paused", "untrusted", "broken", "disabled"]
+    """``paused``: left alone for a while after too many failures in a row."""
+    problem: str | None
+    """Why it does not run, if it does not."""
+    network: bool
+    deadline_seconds: float
+    waiting: int
+    failed: int
+    """Messages it was tried on for the last time."""
+    oldest_waiting_seconds: float
+    runs_total: int
+    failures_total: int
+    last_error: str | None
+
+
+class Plugins(msgspec.Struct, frozen=True):
+    """``GET /api/v1/plugins``, in the order of ``parley.toml``"""
+
+    plugins: list[PluginHealth]
+
+
+class QueuedAgain(msgspec.Struct, frozen=True):
+    """``POST /api/v1/plugins/re_enrich``"""
+
+    queued: int
+    """Jobs that were made; what waited already is not counted."""
 
 
 class OneTopic(msgspec.Struct, frozen=True):

@@ -41,6 +41,8 @@ ClientKey = Annotated[
     ),
 ]
 Version = Annotated[int, Meta(ge=1, le=limits.VERSION_MAX)]
+EventCursor = Annotated[int, Meta(ge=0, le=limits.VERSION_MAX, description="messages changed after this event")]
+PluginName = Annotated[str, Meta(min_length=1, max_length=limits.PLUGIN_NAME_CHARS_MAX, pattern=_NOT_BLANK)]
 Content = Annotated[str, Meta(description="at most limits.message_bytes_max bytes of UTF-8")]
 EditedContent = Annotated[str, Meta(min_length=1, description="at most limits.message_bytes_max bytes of UTF-8")]
 
@@ -123,3 +125,10 @@ class Login(msgspec.Struct, frozen=True):
     """``POST /ui/login``"""
 
     code: LoginCode
+
+
+class ReEnrich(msgspec.Struct, frozen=True):
+    """``POST /api/v1/plugins/re_enrich``"""
+
+    since_event_id: EventCursor
+    plugin_name: PluginName | None = None

@@ -23,6 +23,7 @@ from parley.wire.answers import (
     Messages,
     OneMessage,
     OneTopic,
+    Plugins,
     SearchHits,
     Topics,
 )
@@ -44,6 +45,10 @@ async def health(hub: "Hub", call: Call) -> Answer:
 
 async def status(hub: "Hub", call: Call) -> Answer:
     return Answer(200, hub.status())
+
+
+async def plugins(hub: "Hub", call: Call) -> Answer:
+    return Answer(200, Plugins(hub.derived.health()))
 
 
 async def metrics(hub: "Hub", call: Call) -> Answer:

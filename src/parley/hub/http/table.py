@@ -122,6 +122,16 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         {200: answers.PageSession},
         always_closed=True,
     ),
+    Endpoint("GET", "/api/v1/plugins", reads.plugins, "How each plugin is, and its queue", {200: answers.Plugins}),
+    Endpoint(
+        "POST",
+        "/api/v1/plugins/re_enrich",
+        writes.re_enrich,
+        "Queues messages for plugins again, from an event on",
+        {200: answers.QueuedAgain},
+        (NotFound,),
+        body=requests.ReEnrich,
+    ),
     Endpoint("GET", "/api/v1/channels", reads.channels, "All channels by name", {200: answers.Channels}),
     Endpoint(
         "POST",

@@ -10,7 +10,7 @@ from parley.hub.rules.attachments import add_attachment, check_attachment
 from parley.hub.rules.channels import create_channel, create_topic, rename_topic
 from parley.hub.rules.idempotency import Once
 from parley.hub.rules.messages import check_content, create_message, delete_message, edit_message
-from parley.wire.answers import Pong, TokenRotated
+from parley.wire.answers import Pong, QueuedAgain, TokenRotated
 from parley.wire.requests import (
     AddAttachment,
     CreateChannel,
@@ -20,6 +20,7 @@ from parley.wire.requests import (
     EditMessage,
     MoveMessage,
     Ping,
+    ReEnrich,
     RenameTopic,
 )
 
@@ -35,6 +36,11 @@ async def ping(hub: "Hub", call: Call) -> Answer:
 async def rotate_token(hub: "Hub", call: Call) -> Answer:
     hub.rotate_token()
     return Answer(200, TokenRotated(True, hub.settings.hub.token_grace_seconds))
+
+
+async def re_enrich(hub: "Hub", call: Call) -> Answer:
+    request = cast(ReEnrich, call.body)
+    return Answer(200, QueuedAgain(await hub.derived.queue_again(request.since_event_id, request.plugin_name)))
 
 
 async def post_channel(hub: "Hub", call: Call) -> Answer:
@@ -72,7 +78,7 @@ async def post_message(hub: "Hub", call: Call) -> Answer:
             call, "message.create", request.topic_id, fields, request.content_raw, reply_to=request.reply_to or ""
         )
     urls = hub.settings.urls
-    result = await hub.store.write(lambda tx: create_message(tx, request, urls, once))
+    result = await hub.store.write(lambda tx: create_message(tx, request, urls, once, hub.derived.queue))
     return Answer(200 if result.duplicate else 201, result)
 
 
@@ -94,8 +100,8 @@ async def _edit(hub: "Hub", call: Call, message_id: str, request: EditMessage) -
     check_content(request.content_raw, hub.settings.limits.message_bytes_max)
     fields = {"expected_version": request.expected_version}
     once = _once(call, "message.edit", message_id, fields, request.content_raw)
-    urls = hub.settings.urls
-    return Answer(200, await hub.store.write(lambda tx: edit_message(tx, message_id, request, urls, once)))
+    urls, queue = hub.settings.urls, hub.derived.queue
+    return Answer(200, await hub.store.write(lambda tx: edit_message(tx, message_id, request, urls, once, queue)))
 
 
 async def post_attachment(hub: "Hub", call: Call) -> Answer:

@@ -52,7 +52,7 @@ _DUE: Final = (
     " ORDER BY j.not_before_ms, j.id LIMIT ?"
 )
 _NEXT: Final = (
-    "SELECT not_before_ms, queued_at FROM jobs WHERE plugin_name = ? AND state = 'waiting'"
+    "SELECT not_before_ms, queued_at FROM jobs WHERE plugin_name = ? AND state = 'waiting' AND not_before_ms > ?"
     " ORDER BY not_before_ms, id LIMIT 1"
 )
 _COUNT: Final = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE plugin_name = ? AND state = ? LIMIT ?)"
@@ -88,8 +88,9 @@ class Backlog(NamedTuple):
     oldest_waiting_seconds: float
 
 
-Verdict = Literal["stored", "stale", "gone"]
-"""What became of a run: kept, of an older version and to be done again, or of a message that was deleted."""
+Verdict = Literal["stored", "failed", "stale", "gone"]
+"""What became of a run: kept, counted as a failure, of an older version and to be done again, or of a message that was
+deleted."""
 
 
 def queue_new(tx: Tx, queue: Queue, message_id: str) -> None:
@@ -121,17 +122,22 @@ def drop_jobs_of_others(tx: Tx, plugins: Iterable[str]) -> int:
 
 def due_jobs(db: apsw.Connection, plugin: str, now_ms: int, limit: int) -> list[Job]:
     """The jobs whose time has come, longest waiting first."""
-    first = next_due_ms(db, plugin)
+    first = next_due_ms(db, plugin, after_ms=0)
     if first is None:
         return []
     rows: Any = db.execute(_DUE, (plugin, now_ms if first <= now_ms + WAIT_MS_MAX else first, limit))
     return [Job(job_id, plugin, attempts, Message(*columns)) for job_id, attempts, *columns in rows]
 
 
-def next_due_ms(db: apsw.Connection, plugin: str) -> int | None:
-    """When the next job is due; None if none waits."""
-    row: Any = db.execute(_NEXT, (plugin,)).fetchone()
+def next_due_ms(db: apsw.Connection, plugin: str, after_ms: int) -> int | None:
+    """When the first job is due of those that are due after a time; None if there is none."""
+    row: Any = db.execute(_NEXT, (plugin, after_ms)).fetchone()
     return None if row is None else row[0]
+
+
+def any_job(db: apsw.Connection) -> bool:
+    """Whether there is a job of any plugin."""
+    return db.execute("SELECT 1 FROM jobs LIMIT 1").fetchone() is not None
 
 
 def backlog(db: apsw.Connection, plugin: str, now_ms: int) -> Backlog:
@@ -139,7 +145,7 @@ def backlog(db: apsw.Connection, plugin: str, now_ms: int) -> Backlog:
     counts: list[Any] = [
         db.execute(_COUNT, (plugin, state, COUNTED_MAX)).fetchall()[0][0] for state in ("waiting", "failed")
     ]
-    row: Any = db.execute(_NEXT, (plugin,)).fetchone()
+    row: Any = db.execute(_NEXT, (plugin, 0)).fetchone()
     age_ms = 0 if row is None else max(0, now_ms - parse_iso(row[1]))
     return Backlog(counts[0], counts[1], age_ms / 1000)
 
@@ -194,7 +200,7 @@ def job_failed(tx: Tx, job: Job, problem: str, *, attempts_max: int, retry_ms: i
         "UPDATE jobs SET state = ?, attempts = ?, problem = ?, not_before_ms = ? WHERE id = ?",
         (state, attempts, problem[:PROBLEM_CHARS_MAX], tx.now_ms + wait_ms, job.id),
     )
-    return "stored"
+    return "failed"
 
 
 def _still_there(tx: Tx, job: Job) -> Message | Literal["stale", "gone"]:
