@@ -212,3 +212,35 @@ def test_part_x_database_corruption_a_file_that_is_no_database_refuses_the_start
     with pytest.raises(DatabaseCorrupt) as damaged:
         run_here(tmp_path)
     assert damaged.value.exit_code == Exit.CORRUPT == 21
+
+
+def test_a_restarted_hub_takes_its_old_port_so_that_an_open_page_finds_it(hub: HubProcess) -> None:
+    hub.start()
+    port = hub.server["port"]
+    for end in (hub.stop, hub.kill):
+        end()
+        hub.start()
+        assert hub.server["port"] == port
+
+
+def test_an_old_port_that_somebody_else_has_taken_is_left_to_them_without_a_warning(tmp_path: Path) -> None:
+    ports: list[int] = []
+
+    def note(server: ServerFile) -> None:
+        ports.append(server.port)
+        stop_at_once(server)
+
+    run_here(tmp_path, note)
+    with socket.create_server(("127.0.0.1", ports[0])):
+        _, log = run_here(tmp_path, note)
+    assert ports[1] != ports[0]
+    assert not [entry for entry in log.entries if entry["log_level"] == "warning"]
+    run_here(tmp_path, note)
+    assert ports[2] == ports[1], "the last one is remembered"
+
+
+def test_a_last_port_that_cannot_be_written_is_warned_of_and_the_hub_serves(tmp_path: Path) -> None:
+    (discovery.create(tmp_path).state / "last_port").mkdir()
+    code, log = run_here(tmp_path)
+    assert code == Exit.OK
+    assert any(entry["event"] == "last_port_not_written" for entry in log.entries)

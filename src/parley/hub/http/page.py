@@ -31,8 +31,8 @@ async def asset(hub: "Hub", call: Call) -> Answer:
     found = page_assets().get(path) if path != SHELL_NAME else None
     if found is None:
         raise NotFound("Not found", path=f"/ui/assets/{path}")
-    known = {each.strip().removeprefix(b"W/") for each in call.headers.get(b"if-none-match", b"").split(b",")}
-    status = 304 if found.etag in known or b"*" in known else 200
+    known = {each.strip() for each in call.headers.get(b"if-none-match", b"").split(b",")}
+    status = 304 if known & {found.etag, b"W/" + found.etag, b"*"} else 200
     return Answer(status, found.body, found.content_type, (_CHECK_EACH_TIME, (b"etag", found.etag)))
 
 
