@@ -27,6 +27,7 @@ REQUESTS = frozenset(
         "DeleteMessage",
         "MoveMessage",
         "AddAttachment",
+        "Login",
     }
 )
 """Shapes of what clients send."""

@@ -165,8 +165,8 @@ class BusyHub:
         return (self.stdout + out + err + logs).decode()
 
 
-def _be_busy(hub: BusyHub) -> list[str]:
-    """Uses the hub in every way, mistakes included; the texts of all refusals."""
+def _be_busy(hub: BusyHub, secrets: list[str]) -> list[str]:
+    """Uses the hub in every way, mistakes included; the texts of all refusals. ``secrets`` gets what it hands out."""
     refusals: list[str] = []
     token = hub.server["auth_token"]
     with httpx.Client(base_url=hub.url, headers={"Authorization": f"Bearer {token}"}, timeout=30) as client:
@@ -210,6 +210,15 @@ def _be_busy(hub: BusyHub) -> list[str]:
             feed.send(CONTENT)
         with pytest.raises(WebSocketException):
             connect(f"ws://127.0.0.1:{hub.server['port']}/ws?token={token}x")
+        code = send("POST", "/api/v1/ui/code").json()["code"]
+        login = {"json": {"code": code}, "headers": {"Origin": hub.url}}
+        cookie = send("POST", "/ui/login", **login).headers["set-cookie"].partition(";")[0]
+        send("POST", "/ui/login", **login)
+        send("GET", f"/ui?code={code}")
+        send("GET", f"/ui/assets/none?{cookie}")
+        for headers in ({"Cookie": f"{cookie}x"}, {"Cookie": cookie, "Sec-Fetch-Site": "same-site"}):
+            send("GET", "/api/v1/ui/session", headers={"Authorization": "", **headers})
+        secrets += [code, cookie.partition("=")[2]]
         send("PATCH", f"/api/v1/messages/{message}", json={"op": "delete", "actor": "ann"})
         send("POST", "/api/v1/token/rotate")
     return refusals
@@ -218,7 +227,8 @@ def _be_busy(hub: BusyHub) -> list[str]:
 def test_gate_j_no_output_of_a_busy_hub_holds_a_token_or_content(tmp_path: Path) -> None:
     hub = BusyHub(tmp_path)
     try:
-        refusals = _be_busy(hub)
+        handed_out: list[str] = []
+        refusals = _be_busy(hub, handed_out)
         rotated = (tmp_path / ".parley" / "token").read_text().strip()
     finally:
         output = hub.stop()
@@ -226,7 +236,7 @@ def test_gate_j_no_output_of_a_busy_hub_holds_a_token_or_content(tmp_path: Path)
     assert output.count('"msg":"request"') > 20
     assert rotated != hub.server["auth_token"]
     assert len(refusals) >= 10
-    for secret in (hub.server["auth_token"], rotated, CONTENT, EDITED):
+    for secret in (hub.server["auth_token"], rotated, CONTENT, EDITED, *handed_out):
         assert secret not in output
         assert not [text for text in refusals if secret in text]
 

@@ -81,6 +81,11 @@ async def _invalid_auth(make: MakeHub) -> httpx.Response:
     return await (await make()).api.client.get(CHANNELS, headers={"Authorization": "Bearer wrong"})
 
 
+async def _login_code_invalid(make: MakeHub) -> httpx.Response:
+    hub = await make()
+    return await hub.api.client.post("/ui/login", json={"code": "guessed"}, headers={"Origin": hub.url})
+
+
 async def _host_forbidden(make: MakeHub) -> httpx.Response:
     return await (await make()).api.client.get("/health", headers={"Host": "evil.example"})
 
@@ -180,6 +185,7 @@ CASES: dict[str, Callable[[MakeHub], Awaitable[httpx.Response]]] = {
     "IDEMPOTENCY_KEY_REUSED": _idempotency_key_reused,
     "MISSING_AUTH": _missing_auth,
     "INVALID_AUTH": _invalid_auth,
+    "LOGIN_CODE_INVALID": _login_code_invalid,
     "HOST_FORBIDDEN": _host_forbidden,
     "ORIGIN_FORBIDDEN": _origin_forbidden,
     "CURSOR_EXPIRED": _cursor_expired,
