@@ -68,10 +68,8 @@ class SearchView {
   /** The address changed. */
   update(params) {
     this.params = withDefaults(params);
-    const { channel } = this.params;
-    if (channel !== "" && !this.app.store.topicsLoaded(channel)) this.app.store.loadTopics(channel).catch(() => {});
     this.filters.show(this.params);
-    const asked = JSON.stringify([this.params.q.trim(), channel, this.params.topic]);
+    const asked = JSON.stringify([this.params.q.trim(), this.params.channel, this.params.topic]);
     if (asked === this.asked) return this.draw();
     this.asked = asked;
     return this.search();
