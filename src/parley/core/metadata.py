@@ -19,7 +19,7 @@ def check_metadata(kind: str, value: dict[str, Any], bytes_max: int, *, field: s
     except InvalidInput as error:
         raise InvalidInput(f"{field}: {error.message}", field=field) from error
     if len(text) > bytes_max:
-        raise PayloadTooLarge(f"Attachment metadata too large (max {bytes_max} bytes)", limit_bytes=bytes_max)
+        raise PayloadTooLarge(f"{field} is larger than {bytes_max} bytes", limit_bytes=bytes_max)
     return text.decode()
 
 
