@@ -46,6 +46,11 @@ export class Api {
     }
   }
 
+  /** Reads what is not JSON. */
+  text(path, { signal } = {}) {
+    return this.#send("GET", path, undefined, { signal, read: (response) => response.text() });
+  }
+
   post(path, body, { key, signal } = {}) {
     return this.#send("POST", path, body, { key, signal });
   }
@@ -54,7 +59,7 @@ export class Api {
     return this.#send("PATCH", path, body, { key, signal });
   }
 
-  async #send(method, path, body, { key, signal }) {
+  async #send(method, path, body, { key, signal, read = readJson }) {
     const headers = {};
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (key !== undefined) headers["Idempotency-Key"] = key;
@@ -63,7 +68,7 @@ export class Api {
     let response, answer;
     try {
       response = await fetch(path, request);
-      answer = await readJson(response);
+      answer = await (response.ok ? read : readJson)(response);
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new ApiError(0, "CONNECTION_FAILED", "The hub did not answer");

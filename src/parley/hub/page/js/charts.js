@@ -37,7 +37,8 @@ export class Sparkline {
     this.length = length;
     this.area = s("path", { class: "spark-area" });
     this.line = s("path", { class: "spark-line" });
-    this.dot = s("circle", { class: "spark-dot", r: 2 });
+    // A line without length and with round ends: a circle would be stretched with the drawing.
+    this.dot = s("path", { class: "spark-dot" });
     this.element = s(
       "svg",
       { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: no values yet` },
@@ -64,8 +65,7 @@ export class Sparkline {
     this.line.setAttribute("d", runs.map(linePath).join(""));
     this.area.setAttribute("d", runs.map((run) => `${linePath(run)}L${run.at(-1)[0]} ${HEIGHT}L${run[0][0]} ${HEIGHT}Z`).join(""));
     const end = points.at(-1);
-    this.dot.setAttribute("visibility", end ? "visible" : "hidden");
-    if (end) for (const [name, value] of [["cx", end[0]], ["cy", end[1]]]) this.dot.setAttribute(name, value);
+    this.dot.setAttribute("d", end ? linePath([end]) : "");
   }
 
   summary(series) {
