@@ -55,6 +55,16 @@ class Window:
     def sidebar(self) -> Locator:
         return self.page.get_by_role("navigation", name="Channels and topics")
 
+    @property
+    def timeline(self) -> Locator:
+        """The messages of the topic that is open."""
+        return self.page.get_by_test_id("timeline")
+
+    @property
+    def attachments(self) -> Locator:
+        """The cards of the topic that is open."""
+        return self.page.get_by_role("complementary", name="Attachments").get_by_role("listitem")
+
     def message(self, message_id: str) -> Locator:
         """A message, in whatever view it is shown."""
         return self.page.locator(f'article[data-message-id="{message_id}"]')
@@ -64,6 +74,21 @@ class Window:
         return self.page.locator("article[data-message-id]").evaluate_all(
             "articles => articles.map((article) => article.dataset.messageId)"
         )
+
+    def call_me(self, name: str) -> None:
+        """Tells the page the name of whoever sits before it."""
+        self.sidebar.get_by_role("button", name="Choose your name").click()
+        dialog = self.page.get_by_role("dialog", name="Your name")
+        dialog.get_by_role("textbox", name="Name").fill(name)
+        dialog.get_by_role("button", name="Save").click()
+        dialog.wait_for(state="detached")
+
+    def choose(self, message_id: str, action: str) -> None:
+        """Picks from a message's menu."""
+        message = self.message(message_id)
+        message.hover()
+        message.get_by_role("button", name="More actions").click()
+        self.page.get_by_role("menuitem", name=action).click()
 
     def wait_until(self, script: str, argument: Any = None) -> None:
         """Waits until a JavaScript function of ``argument`` is true."""
