@@ -64,6 +64,13 @@ export async function confirm({ title, text, action, danger = false }) {
   return (await opened.closed) === true;
 }
 
+/** Tells of a refusal. */
+export async function tell({ title, error }) {
+  const ok = h("button", { type: "submit", class: "button button-primary", autofocus: true }, "OK");
+  const opened = open({ title, body: errorNotice(error), actions: [ok], onSubmit: () => opened.close() });
+  await opened.closed;
+}
+
 /**
  * Asks for values. `fields` are `{name, label, value?, hint?, maxLength?, required?, multiline?}`; `save(values)` does the work and
  * may refuse with an error, which is shown with the values still there. Resolves to what `save` gave, or undefined.

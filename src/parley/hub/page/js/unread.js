@@ -8,27 +8,29 @@
 
 import { Emitter } from "./emitter.js";
 import { oncePerFrame } from "./dom.js";
+import { throttle } from "./throttle.js";
+
+const SAVE_EVERY_MS = 300;
 
 export class Unread {
   #api;
   #prefs;
   #store;
+  #seen;
   #counts = new Map();
   #queue = new Set();
   #counting = false;
   #changes = new Emitter();
   #tell = oncePerFrame(() => this.#changes.emit());
+  #save = throttle(() => this.#prefs.set("seen", this.#seen), SAVE_EVERY_MS);
 
   constructor({ api, prefs, store, now }) {
     this.#api = api;
     this.#prefs = prefs;
     this.#store = store;
     if (prefs.get("first_visit_at") === null) prefs.set("first_visit_at", now);
-    prefs.onChange((name) => {
-      if (name !== "seen") return;
-      this.#counts.clear();
-      this.#tell();
-    });
+    this.#seen = prefs.get("seen", {});
+    prefs.onChange((name) => name === "seen" && this.#takeFromOtherWindow(prefs.get("seen", {})));
   }
 
   onChange(listener) {
@@ -49,15 +51,17 @@ export class Unread {
 
   /** The last message seen of a topic, or null. */
   seenUpTo(topicId) {
-    return this.#prefs.get("seen", {})[topicId] ?? null;
+    return this.#seen[topicId] ?? null;
   }
 
   markSeen(topicId, messageId) {
-    const seen = this.#prefs.get("seen", {});
     const last = this.#store.topics.get(topicId)?.last_message_id ?? "";
     const upTo = messageId > last ? messageId : last;
-    if (upTo === "" || (seen[topicId] ?? "") >= upTo) return;
-    this.#prefs.set("seen", { ...seen, [topicId]: upTo });
+    if ((this.#seen[topicId] ?? "") >= upTo) return;
+    this.#seen = { ...this.#seen, [topicId]: upTo };
+    this.#counts.set(topicId, { count: 0, more: false, upTo });
+    this.#save();
+    this.#tell();
   }
 
   /** Counts along with the feed. */
@@ -72,6 +76,15 @@ export class Unread {
     const known = this.#counts.get(message.topic_id);
     if (known === undefined || message.id <= known.upTo || !this.#countsAsNew(message)) return;
     this.#counts.set(message.topic_id, { count: known.count + 1, more: known.more, upTo: message.id });
+    this.#tell();
+  }
+
+  #takeFromOtherWindow(seen) {
+    for (const [topicId, upTo] of Object.entries(seen)) {
+      if ((this.#seen[topicId] ?? "") >= upTo) continue;
+      this.#seen = { ...this.#seen, [topicId]: upTo };
+      this.#counts.delete(topicId);
+    }
     this.#tell();
   }
 

@@ -1,0 +1,139 @@
+/**
+ * Where messages are written. The text grows with what is in it; the draft and whom it answers are kept per topic until they are
+ * sent; sending hands over to the outbox and never waits.
+ */
+
+import { h, replace } from "../dom.js";
+import { headOf } from "./quote_node.js";
+import { icon } from "../icons.js";
+import { needName } from "../identity.js";
+import { fitHeight } from "./fit_height.js";
+import { throttle } from "../throttle.js";
+
+const SAVE_EVERY_MS = 400;
+const CONTENT_BYTES_MAX = 65_536;
+const TOUCH = window.matchMedia("(pointer: coarse)");
+
+/** `onSent()` is told after a message was handed over; `goTo(id)` shows the message that is answered. */
+export function mountComposer(app, topicId, { title, onSent, goTo }) {
+  const { prefs, outbox } = app;
+  const draftName = `draft:${topicId}`;
+  const draft = prefs.get(draftName) ?? { text: "", replyTo: null };
+  let replyTo = draft.replyTo;
+
+  const chip = h("div", { class: "reply-chip", hidden: true });
+  const input = h("textarea", {
+    class: "composer-input",
+    rows: "1",
+    "aria-label": `Message in ${title}`,
+    placeholder: "Write a message",
+    value: draft.text,
+    onInput: () => changed(),
+    onKeydown: (event) => onKey(event),
+  });
+  const problem = h("span", { class: "composer-problem", role: "alert" });
+  const hint = h("span", { class: "composer-hint" });
+  const setting = h("input", {
+    type: "checkbox",
+    onChange: () => {
+      prefs.set("enter_sends", setting.checked);
+      draw();
+    },
+  });
+  const send = h("button", { type: "submit", class: "button button-primary composer-send", "aria-label": "Send" }, icon("send"));
+  const element = h(
+    "form",
+    { class: "composer", "aria-label": "New message", onSubmit: (event) => (event.preventDefault(), submit()) },
+    chip,
+    h("div", { class: "composer-box" }, input, send),
+    h("div", { class: "composer-foot" }, problem, hint, h("label", { class: "composer-setting" }, setting, "Enter sends")),
+  );
+
+  const enterSends = () => prefs.get("enter_sends", !TOUCH.matches);
+  const saveSoon = throttle(save, SAVE_EVERY_MS);
+
+  function save() {
+    if (input.value === "" && replyTo === null) prefs.remove(draftName);
+    else prefs.set(draftName, { text: input.value, replyTo });
+  }
+
+  function changed() {
+    fitHeight(input);
+    draw();
+    saveSoon();
+  }
+
+  function draw() {
+    const isEmpty = input.value.trim() === "";
+    const bytes = input.value.length * 3 > CONTENT_BYTES_MAX ? new TextEncoder().encode(input.value).length : 0;
+    const isTooLong = bytes > CONTENT_BYTES_MAX;
+    problem.textContent = isTooLong ? `Too long by ${bytes - CONTENT_BYTES_MAX} bytes` : "";
+    send.disabled = isEmpty || isTooLong;
+    setting.checked = enterSends();
+    hint.textContent = enterSends() ? "Shift+Enter for a new line" : `${/Mac/.test(navigator.platform) ? "⌘" : "Ctrl"}+Enter sends`;
+    chip.hidden = replyTo === null;
+    if (replyTo !== null) replace(chip, ...chipContent());
+  }
+
+  function chipContent() {
+    return [
+      icon("reply"),
+      h("button", { type: "button", class: "reply-chip-text", onClick: () => goTo(replyTo.id) }, `Replying to ${replyTo.sender}: ${replyTo.head}`),
+      h("button", { type: "button", class: "icon-button", "aria-label": "Do not reply", onClick: () => setReply(null) }, icon("close")),
+    ];
+  }
+
+  function setReply(message) {
+    replyTo = message === null ? null : { id: message.id, sender: message.sender, head: headOf(message.content_raw) };
+    draw();
+    saveSoon();
+    input.focus();
+  }
+
+  function onKey(event) {
+    if (event.key === "Escape" && replyTo !== null) setReply(null);
+    if (event.key !== "Enter" || event.isComposing) return;
+    const isSend = enterSends() ? !event.shiftKey : event.ctrlKey || event.metaKey;
+    if (!isSend) return;
+    event.preventDefault();
+    void submit();
+  }
+
+  async function submit() {
+    const content = input.value.trim();
+    if (send.disabled || content === "") return;
+    const sender = await needName(app);
+    if (sender === null) return;
+    const answered = replyTo?.id ?? null;
+    replyTo = null;
+    input.value = "";
+    fitHeight(input);
+    draw();
+    saveSoon.cancel();
+    save();
+    outbox.send({ topicId, sender, content, replyTo: answered });
+    input.focus();
+    onSent();
+  }
+
+  draw();
+  requestAnimationFrame(() => fitHeight(input));
+  return {
+    element,
+    reply: setReply,
+    focus: () => input.focus(),
+    /** Puts a text back, before what is being written. */
+    takeBack(text) {
+      input.value = input.value === "" ? text : `${text}\n${input.value}`;
+      changed();
+      input.focus();
+    },
+    setTitle(text) {
+      input.setAttribute("aria-label", `Message in ${text}`);
+    },
+    unmount() {
+      saveSoon.cancel();
+      save();
+    },
+  };
+}

@@ -1,0 +1,71 @@
+/**
+ * Two people changed one message. Shows the text as it is now beside the person's own, and lets them keep that one, put
+ * theirs in its place, or write a third. Whatever they decide is again decided for one version: if the message changes once
+ * more meanwhile, they see that too.
+ */
+
+import { diffNodes } from "../diff_nodes.js";
+import { fitHeight } from "./fit_height.js";
+import { errorNotice } from "../errors.js";
+import { h, replace } from "../dom.js";
+import { saveEdit } from "./editor.js";
+
+/** Resolves to the message as it is in the end. */
+export async function resolveConflict(app, { base, theirs, mine }) {
+  if (theirs.deleted_at !== null) {
+    await app.dialog.confirm({
+      title: "The message was deleted",
+      text: `${theirs.deleted_by} deleted it while you were editing. Your text: ${mine}`,
+      action: "Close",
+    });
+    return theirs;
+  }
+  const merged = h("textarea", { class: "input editor-input", "aria-label": "Merged text", value: mine, rows: "5", onInput: () => fitHeight(merged) });
+  const merge = h("div", { class: "field", hidden: true }, h("span", { class: "label" }, "Merged text"), merged);
+  const problem = h("div");
+  const save = async (text) => {
+    try {
+      opened.close(await saveEdit(app, theirs, text));
+    } catch (error) {
+      replace(problem, errorNotice(error));
+    }
+  };
+  const keep = h("button", { type: "button", class: "button", onClick: () => opened.close(theirs) }, "Keep theirs");
+  const overwrite = h("button", { type: "button", class: "button button-primary", onClick: () => save(merge.hidden ? mine : merged.value.trim()) }, "Overwrite with mine");
+  const byHand = h(
+    "button",
+    {
+      type: "button",
+      class: "button",
+      onClick: () => {
+        merge.hidden = false;
+        byHand.hidden = true;
+        overwrite.textContent = "Save merged text";
+        fitHeight(merged);
+        merged.focus();
+      },
+    },
+    "Merge by hand",
+  );
+  const opened = app.dialog.open({
+    title: "This message was changed meanwhile",
+    wide: true,
+    body: [
+      h("p", null, `You edited version ${base.version}; it is now at version ${theirs.version}. Changes since then are marked.`),
+      h(
+        "div",
+        { class: "sides" },
+        side("Theirs, as it is now", base.content_raw, theirs.content_raw, "conflict-theirs"),
+        side("Yours", base.content_raw, mine, "conflict-mine"),
+      ),
+      merge,
+      problem,
+    ],
+    actions: [keep, byHand, overwrite],
+  });
+  return (await opened.closed) ?? theirs;
+}
+
+function side(title, before, after, testid) {
+  return h("section", { class: "side", dataset: { testid } }, h("h3", null, title), h("div", { class: "diff" }, diffNodes(before, after)));
+}

@@ -1,0 +1,95 @@
+/**
+ * Editing a message in its place. The text was written for one version: if the message has another one by the time it
+ * is saved, the person is shown both and decides.
+ */
+
+import { errorNotice } from "../errors.js";
+import { fitHeight } from "./fit_height.js";
+import { h, replace } from "../dom.js";
+import { newKey } from "../api.js";
+import { resolveConflict } from "./conflict.js";
+
+/** `onDone(message)` gets the message as it is now, or null if the person changed nothing. */
+export function createEditor(app, message, { onDone }) {
+  let base = message;
+  const input = h("textarea", {
+    class: "input editor-input",
+    "aria-label": "Edit the message",
+    value: message.content_raw,
+    onInput: () => fitHeight(input),
+    onKeydown: (event) => onKey(event),
+  });
+  const notice = h("div", { role: "status" });
+  const save = h("button", { type: "submit", class: "button button-primary" }, "Save");
+  const cancel = h("button", { type: "button", class: "button", onClick: () => onDone(null) }, "Cancel");
+  const element = h(
+    "form",
+    { class: "editor", "aria-label": "Edit the message", onSubmit: (event) => (event.preventDefault(), submit()) },
+    input,
+    notice,
+    h("div", { class: "editor-foot" }, save, cancel, h("span", { class: "composer-hint" }, "Escape cancels")),
+  );
+
+  function onKey(event) {
+    if (event.isComposing) return;
+    const enterSends = app.prefs.get("enter_sends", true);
+    if (event.key === "Escape") {
+      event.stopPropagation();
+      onDone(null);
+    } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey || (enterSends && !event.shiftKey))) {
+      event.preventDefault();
+      void submit();
+    }
+  }
+
+  async function submit() {
+    const content = input.value.trim();
+    if (content === "" || save.disabled) return;
+    if (content === base.content_raw) return onDone(null);
+    save.disabled = true;
+    try {
+      onDone(await saveEdit(app, base, content));
+    } catch (error) {
+      save.disabled = false;
+      replace(notice, errorNotice(error));
+      input.focus();
+    }
+  }
+
+  return {
+    element,
+    open() {
+      fitHeight(input);
+      input.focus({ preventScroll: true });
+      input.setSelectionRange(input.value.length, input.value.length);
+    },
+    /** The message was changed by someone else while it is being edited. */
+    changedTo(now) {
+      if (now.version <= base.version || now.content_raw === base.content_raw) {
+        base = { ...now, content_raw: base.content_raw };
+        return;
+      }
+      save.disabled = now.deleted_at !== null;
+      const text =
+        now.deleted_at !== null
+          ? `${now.deleted_by} deleted this message meanwhile. Copy your text if you still need it.`
+          : "Someone changed this message meanwhile. When you save, you will see both texts.";
+      replace(notice, h("p", { class: "notice notice-warn" }, text));
+    },
+  };
+}
+
+/** Saves a text that was written for `base`; resolves to the message, or null if the person kept the other text. */
+export async function saveEdit(app, base, content) {
+  const key = newKey();
+  const body = { op: "edit", content_raw: content, expected_version: base.version };
+  try {
+    return (await app.api.patch(`/api/v1/messages/${base.id}`, body, { key })).message;
+  } catch (error) {
+    if (error.code !== "VERSION_CONFLICT") throw error;
+  }
+  const { message: theirs } = await app.api.get(`/api/v1/messages/${base.id}`);
+  // A move raises the version as well; when the text is the one that was edited, there is nothing to decide.
+  if (theirs.content_raw === base.content_raw && theirs.deleted_at === null) return saveEdit(app, theirs, content);
+  return resolveConflict(app, { base, theirs, mine: content });
+}

@@ -1,0 +1,38 @@
+/**
+ * What stands in the timeline, top to bottom, as plain values: days, the line above what is new, messages, and notices about
+ * messages that left. The timeline makes nodes of them by their keys.
+ */
+
+import { dayKey, dayName } from "../time.js";
+
+const GROUP_SECONDS = 300;
+
+/** `newAfterId` is the last message seen before the topic was opened; null draws no line. `me` is the reader's own name. */
+export function rowsOf(model, { newAfterId, me }) {
+  const rows = [];
+  let previous = null;
+  let lineDrawn = newAfterId === null;
+  const departures = new Map(model.departures.map((one) => [one.beforeId, one]));
+  for (const message of model.messages) {
+    const day = dayKey(message.created_at);
+    const isNewDay = previous === null || dayKey(previous.created_at) !== day;
+    if (isNewDay) rows.push({ kind: "day", key: `day:${day}`, text: dayName(message.created_at) });
+    const drawsLine = !lineDrawn && message.id > newAfterId && message.sender !== me;
+    if (drawsLine) rows.push({ kind: "new", key: "new" });
+    lineDrawn ||= drawsLine;
+    const departed = departures.get(message.id);
+    if (departed !== undefined) rows.push({ kind: "departure", ...departed });
+    const isGrouped = !isNewDay && !drawsLine && departed === undefined && goesWith(previous, message);
+    rows.push({ kind: "message", key: message.id, message, isGrouped });
+    previous = message;
+  }
+  if (!model.hasNewer && departures.has(null)) rows.push({ kind: "departure", ...departures.get(null) });
+  return rows;
+}
+
+/** Whether a message continues what its sender just said, and needs no name of its own. */
+function goesWith(previous, message) {
+  if (previous.sender !== message.sender || message.reply_to !== null) return false;
+  if (previous.deleted_at !== null || message.deleted_at !== null) return false;
+  return (Date.parse(message.created_at) - Date.parse(previous.created_at)) / 1000 < GROUP_SECONDS;
+}
