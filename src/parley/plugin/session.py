@@ -237,8 +237,9 @@ class PluginSession:
             return f"it took longer than its {self.deadline_seconds:g} s {what}"
         if error.reason == "output":
             return f"it wrote more than the sandbox allows ({error.message})"
+        text = error.message[:1].lower() + error.message[1:]
         last_words = self.printed.strip().rpartition("\n")[2]
-        return f"{error.message}; the last it said was: {last_words}" if last_words else error.message
+        return f"{text}; the last it said was: {last_words}" if last_words else text
 
 
 def plugin_message(message: WireMessage) -> Message:
