@@ -8,6 +8,7 @@ from parley.app.health import ask_health, read_server_file
 from parley.core.clock import Clock, iso, parse_iso
 from parley.core.errors import ParleyError
 from parley.core.exits import Exit
+from parley.hub.rules.jobs import backlog, plugins_with_jobs
 from parley.serve.lock import probe
 from parley.wire.answers import Health
 from parley.workspace import queries
@@ -65,9 +66,20 @@ def _stored(workspace: Workspace, clock: Clock) -> tuple[dict[str, Any], str | N
     sizes = {"db_bytes": _size(workspace.db), "wal_bytes": _size(workspace.wal)}
     try:
         with open_reading(workspace) as reading:
-            return {**sizes, **growth(reading.connection, clock.now_ms(), sizes["db_bytes"])}, reading.db_id
+            now_ms, reader = clock.now_ms(), reading.connection
+            return {**sizes, **growth(reader, now_ms, sizes["db_bytes"]), "jobs": jobs(reader, now_ms)}, reading.db_id
     except (ParleyError, apsw.Error) as error:
         return {**sizes, "db_error": str(error)}, None
+
+
+def jobs(reading: apsw.Connection, now_ms: int) -> dict[str, Any]:
+    """The work of plugins that is not done, all of them together; read from the file, so it needs no hub."""
+    waits = [backlog(reading, plugin, now_ms) for plugin in plugins_with_jobs(reading)]
+    return {
+        "waiting": sum(each.waiting for each in waits),
+        "failed": sum(each.failed for each in waits),
+        "oldest_waiting_seconds": max((each.oldest_waiting_seconds for each in waits), default=0.0),
+    }
 
 
 def growth(reading: apsw.Connection, now_ms: int, db_bytes: int) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
     @property
     def module(self) -> str:
-        return f"parley.cli.commands.{self.name}"
+        return f"parley.cli.commands.{self.name.replace('-', '_')}"
 
 
 ENTRIES: Final = (
@@ -52,6 +52,7 @@ ENTRIES: Final = (
     Entry("Messages", "attachment", "Add and list the attachments of a topic."),
     Entry("Messages", "search", "Find messages by their text."),
     Entry("Messages", "listen", "Print events as they happen, one JSON object a line."),
+    Entry("Plugins", "re-enrich", "Queue messages for the plugins again, from an event on."),
     Entry("Keeping", "archive", "Move old events and messages to a sealed file."),
     Entry("Keeping", "backup", "Copy the database, also while a hub is running."),
     Entry("Keeping", "export", "Write everything in a workspace as JSON lines."),

@@ -7,7 +7,7 @@ caller gave none, so repeating it after a lost answer has one effect.
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -18,9 +18,12 @@ from parley.wire.answers import (
     ChannelResult,
     Health,
     MessageResult,
+    MovePreview,
     MoveResult,
     PageLink,
+    Plugins,
     Pong,
+    QueuedAgain,
     Status,
     TokenRotated,
     TopicResult,
@@ -152,6 +155,28 @@ def retopic_message(
     """Moves a message to another topic of its channel: it alone, it and all ``later`` ones, or ``all`` of its topic."""
     body = requests.MoveMessage(to_topic_id, mode, expected_version)
     return _mutation(caller, "PATCH", _message(message_id), MoveResult, body, idempotency_key)
+
+
+def move_preview(
+    _caller: Caller, message_id: str, to_topic_id: str, mode: requests.MoveMode = "one"
+) -> Call[MovePreview]:
+    """What ``retopic_message`` would take along if it were called now."""
+    query = urlencode({"to_topic_id": to_topic_id, "mode": mode})
+    return Call("GET", f"{_message(message_id)}/move_preview?{query}", MovePreview)
+
+
+def list_plugins(_caller: Caller) -> Call[Plugins]:
+    """How each plugin is, and what waits for it."""
+    return Call("GET", "/api/v1/plugins", Plugins)
+
+
+def re_enrich(_caller: Caller, since_event_id: int, plugin_name: str | None = None) -> Call[QueuedAgain]:
+    """Queues the messages posted or edited after an event for a plugin again, or for all of them.
+
+    Doing it twice queues what is not waiting already, so it needs no key.
+    """
+    body = requests.ReEnrich(since_event_id, plugin_name)
+    return Call("POST", "/api/v1/plugins/re_enrich", QueuedAgain, _body(body))
 
 
 def add_attachment(

@@ -12,7 +12,17 @@ from urllib.parse import urlencode
 from parley.client.calls import Call, Caller, segment
 from parley.core import limits
 from parley.core.errors import CursorExpired, InvalidInput, NotFound
-from parley.wire.answers import Attachments, Channels, Messages, OneMessage, OneTopic, SearchHits, Topics
+from parley.wire.answers import (
+    Attachments,
+    Channels,
+    Enrichments,
+    MessageHistory,
+    Messages,
+    OneMessage,
+    OneTopic,
+    SearchHits,
+    Topics,
+)
 from parley.wire.events import EventPage
 from parley.wire.paging import message_cursor, offset_cursor, parse_cursor
 from parley.workspace import queries
@@ -98,28 +108,65 @@ def page_messages(
     channel_id: str | None = None,
     before_id: str | None = None,
     after_id: str | None = None,
+    from_oldest: bool = False,
     limit: int = limits.PAGE_LIMIT_DEFAULT,
     cursor: str | None = None,
 ) -> Read[Messages]:
     """Messages of a topic or a whole channel, newest first: those right before or right after a message.
 
-    ``cursor`` goes on where an earlier answer ended, in its direction.
+    Without either they are the newest, or with ``from_oldest`` the oldest. ``cursor`` goes on where an earlier answer
+    ended, in its direction.
     """
     _check_limit(limit)
     position = parse_cursor(cursor, "messages")
     before_id, after_id = position.before_id or before_id, position.after_id or after_id
 
+    forwards = after_id is not None or (from_oldest and before_id is None)
+
     def from_file(connection: "apsw.Connection") -> Messages:
         page = queries.page_messages(
-            connection, topic_id=topic_id, channel_id=channel_id, before_id=before_id, after_id=after_id, limit=limit
+            connection,
+            topic_id=topic_id,
+            channel_id=channel_id,
+            before_id=before_id,
+            after_id=after_id,
+            from_oldest=from_oldest,
+            limit=limit,
         )
-        following = message_cursor(page.messages, page.has_more, forwards=after_id is not None)
-        return Messages(page.messages, page.has_more, following)
+        return Messages(page.messages, page.has_more, message_cursor(page.messages, page.has_more, forwards=forwards))
 
     path = "/api/v1/messages" + _query(
-        topic_id=topic_id, channel_id=channel_id, before_id=before_id, after_id=after_id, limit=limit
+        topic_id=topic_id,
+        channel_id=channel_id,
+        before_id=before_id,
+        after_id=after_id,
+        order="oldest" if from_oldest else None,
+        limit=limit,
     )
     return Read("GET", path, Messages, from_file=from_file)
+
+
+def message_history(_caller: Caller, message_id: str) -> Read[MessageHistory]:
+    """A message's versions, oldest first."""
+
+    def from_file(connection: "apsw.Connection") -> MessageHistory:
+        versions = queries.message_history(connection, message_id)
+        if versions is None:
+            raise NotFound(f"Message not found: {message_id}", message_id=message_id)
+        return MessageHistory(message_id, versions)
+
+    return Read("GET", f"/api/v1/messages/{segment(message_id)}/history", MessageHistory, from_file=from_file)
+
+
+def list_enrichments(_caller: Caller, message_ids: Sequence[str]) -> Read[Enrichments]:
+    """What plugins found in these messages as they are now."""
+    if len(message_ids) > limits.ENRICHED_MESSAGES_MAX:
+        raise InvalidInput(f"At most {limits.ENRICHED_MESSAGES_MAX} messages at once", field="message_id")
+
+    def from_file(connection: "apsw.Connection") -> Enrichments:
+        return Enrichments(queries.list_enrichments(connection, message_ids))
+
+    return Read("GET", "/api/v1/enrichments" + _query(message_id=message_ids), Enrichments, from_file=from_file)
 
 
 def list_attachments(_caller: Caller, topic_id: str, *, kind: str | None = None) -> Read[Attachments]:

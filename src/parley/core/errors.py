@@ -85,11 +85,11 @@ class PayloadTooLarge(Refused):
 
 
 class NotFound(Refused):
-    """No such channel, topic, message or path."""
+    """No such channel, topic, message, plugin or path."""
 
     code = "NOT_FOUND"
     status = 404
-    hint = "Check the id with `parley channel list` or `parley topic list`."
+    hint = "Check the id or the name; `parley channel list`, `topic list` and `plugin list` show what there is."
 
 
 class MethodNotAllowed(Refused):

@@ -36,6 +36,9 @@ def status(call: Call) -> int:
 def _shown(key: str, value: Any) -> str:
     if key == "growth_per_day":
         return f"{value['events']} events, {_size(value['bytes'])}"
+    if key == "jobs":
+        age = f", the next for {value['oldest_waiting_seconds']:.0f} s" if value["waiting"] else ""
+        return f"{value['waiting']} waiting{age}, {value['failed']} failed"
     if key.endswith("_bytes"):
         return _size(value)
     return "; ".join(value) if key == "problems" else str(value)

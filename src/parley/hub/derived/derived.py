@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from parley.core.errors import NotFound, ParleyError
 from parley.hub.derived.loading import PluginSource
 from parley.hub.derived.runner import PluginRunner, failure_draft
-from parley.hub.rules.jobs import Backlog, Queue, any_job, backlog, drop_jobs_of_others, queue_history
+from parley.hub.rules.jobs import Backlog, Queue, backlog, drop_jobs_of_others, plugins_with_jobs, queue_history
 from parley.plugin.session import PluginSession
 from parley.wire.answers import PluginHealth, PluginWork
 from parley.workspace.log import StoredEvent
@@ -40,7 +40,7 @@ class Derived:
 
     async def start(self) -> None:
         """Forgets plugins that are gone, tells of those that do not run, and starts the others on what waits."""
-        if self._plugins or self._hub.store.read(any_job):
+        if self._plugins or self._hub.store.read(plugins_with_jobs):
             await self._drop_jobs_of_others()
         self._start_those_ready()
         for plugin in self._plugins:

@@ -24,6 +24,7 @@ from parley.wire.requests import AddAttachment
 from parley.workspace import queries
 from parley.workspace.log import Draft, encode_json
 from parley.workspace.queries.entities import MESSAGE_COLUMNS
+from parley.workspace.queries.events import columns_there
 
 WAIT_MS_MAX: Final = 3_600_000
 """No job waits longer for its next attempt. If all seem to, the clock was set back since: the first of them is due."""
@@ -135,9 +136,11 @@ def next_due_ms(db: apsw.Connection, plugin: str, after_ms: int) -> int | None:
     return None if row is None else row[0]
 
 
-def any_job(db: apsw.Connection) -> bool:
-    """Whether there is a job of any plugin."""
-    return db.execute("SELECT 1 FROM jobs LIMIT 1").fetchone() is not None
+def plugins_with_jobs(db: apsw.Connection) -> list[str]:
+    """The plugins that have jobs; none in a file from before there were any."""
+    if not columns_there(db, "jobs", ("id",)):
+        return []
+    return [str(name) for (name,) in db.execute("SELECT DISTINCT plugin_name FROM jobs ORDER BY plugin_name")]
 
 
 def backlog(db: apsw.Connection, plugin: str, now_ms: int) -> Backlog:

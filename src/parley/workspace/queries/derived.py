@@ -8,12 +8,15 @@ import msgspec
 
 from parley.wire.entities import Message, MessageVersion, Span, StoredEnrichment
 from parley.workspace.queries.entities import get_message
+from parley.workspace.queries.events import columns_there
 
-_ENRICHMENTS: Final = (
-    "SELECT e.id, e.message_id, e.plugin_name, e.kind, e.span_start, e.span_end, e.data_json, e.created_at"
+_ENRICHMENTS: Final = {
+    marked: f"SELECT e.id, e.message_id, {plugin_name}, e.kind, e.span_start, e.span_end, e.data_json, e.created_at"
     " FROM json_each(?) AS asked JOIN enrichments AS e ON e.message_id = asked.value"
-    " WHERE e.outdated = 0 ORDER BY asked.key, e.span_start, e.span_end, e.id"
-)
+    f" {where} ORDER BY asked.key, e.span_start, e.span_end, e.id"
+    for marked, plugin_name, where in ((True, "e.plugin_name", "WHERE e.outdated = 0"), (False, "''", ""))
+}
+"""By whether the table marks what is outdated: one that no hub has opened since an upgrade does not."""
 # The text of the condition must be the index's own.
 _CHANGES: Final = (
     "SELECT event_id, ts, name, data_json FROM events WHERE entity_id = ?"
@@ -27,7 +30,8 @@ _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 def list_enrichments(connection: apsw.Connection, message_ids: Sequence[str]) -> list[StoredEnrichment]:
     """What plugins found in these messages as they are now: an edit hides what was found before it."""
-    rows: Any = connection.execute(_ENRICHMENTS, (msgspec.json.encode(message_ids).decode(),))
+    marked = bool(columns_there(connection, "enrichments", ("outdated",)))
+    rows: Any = connection.execute(_ENRICHMENTS[marked], (msgspec.json.encode(message_ids).decode(),))
     return [
         StoredEnrichment(each, message_id, plugin, kind, Span(start, end), _decode_object(data), created_at)
         for each, message_id, plugin, kind, start, end, data, created_at in rows
