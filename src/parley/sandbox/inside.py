@@ -167,6 +167,9 @@ def _set_limits(spec: Spec, spare: int) -> None:
         (resource.RLIMIT_NPROC, spec["processes"] + spare),
         (resource.RLIMIT_CORE, 1),  # 0 would still start a program that the machine hands core dumps to
     ):
+        _, hard = resource.getrlimit(kind)
+        if hard != resource.RLIM_INFINITY:
+            most = min(most, hard)  # nobody may raise what the owner itself is held to
         resource.setrlimit(kind, (most, most))
 
 

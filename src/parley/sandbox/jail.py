@@ -54,14 +54,14 @@ class Jail:
         self._refuse_if_closed()
         output = self._streams.output
         searched = 0
-        try:
-            while (end := output.find(b"\n", searched)) < 0:
-                searched = len(output)
-                if self._streams.output_ended:
-                    self._fail("ended", "It ended before it answered")
+        while (end := output.find(b"\n", searched)) < 0:
+            searched = len(output)
+            if self._streams.output_ended:
+                self._fail("ended", "It ended before it answered")
+            try:
                 self._streams.turn(deadline)
-        except JailError as error:
-            self._fail(error.reason, error.message)
+            except JailError as error:
+                self._fail(error.reason, error.message)
         line = bytes(output[:end])
         del output[: end + 1]
         self._keep_error_tail()

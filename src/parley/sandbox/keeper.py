@@ -4,6 +4,7 @@ import marshal
 import os
 import select
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, Final, cast
 
@@ -11,6 +12,7 @@ from parley.sandbox.policy import JailError, Policy
 from parley.sandbox.spec import SCRATCH, STARTED, Spec
 from parley.sandbox.view import View, interpreter, make_view, package_folder
 
+NEEDS_LINUX: Final = "The sandbox needs Linux: this system has no namespaces and no Landlock"
 _START_SECONDS: Final = 30.0
 """A machine that takes longer than this to build a jail has other troubles."""
 _END_SECONDS: Final = 10.0
@@ -35,6 +37,8 @@ class Keeper:
 
     def __init__(self, command: Sequence[str], policy: Policy, environment: Mapping[str, str] | None = None) -> None:
         """Starts the command. ``JailError`` says why it did not."""
+        if sys.platform != "linux":
+            raise JailError("unavailable", NEEDS_LINUX)
         spec = _make_spec(command, policy, make_view(policy), environment or {})
         spec_file = os.memfd_create("parley-jail")
         status, status_of_child = os.pipe()

@@ -6,6 +6,7 @@ unix sockets and signals to processes outside. A process in it cannot trace one 
 """
 
 import ctypes
+import errno
 import os
 from collections.abc import Iterable
 from typing import Final
@@ -58,6 +59,9 @@ def version() -> int:
 def restrict(*, shown: Iterable[str], scratch: str, devices: Iterable[str], tcp_ports: Iterable[int]) -> None:
     """Restricts this process and all it starts. It needs ``no_new_privs``. Raises ``OSError``."""
     known = version()
+    ports = tuple(tcp_ports)
+    if ports and known < NETWORK_VERSION:
+        raise OSError(errno.EOPNOTSUPP, "restricting the network needs Linux 6.7 or newer (Landlock 4)")
     rights = _ALL_SINCE[max(since for since in _ALL_SINCE if since <= known)]
     ruleset = _Ruleset(fs=rights)
     size = 8
@@ -73,7 +77,7 @@ def restrict(*, shown: Iterable[str], scratch: str, devices: Iterable[str], tcp_
         for path in devices:
             _allow_path(descriptor, path, _DEVICE)
         _allow_path(descriptor, scratch, _SCRATCH & rights)
-        for port in tcp_ports:
+        for port in ports:
             rule = _PortRule(_CONNECT_TCP, port)
             syscall("allowing a port", _SYS_ADD_RULE, descriptor, _RULE_PORT, ctypes.byref(rule), 0)
         syscall("entering Landlock", _SYS_RESTRICT_SELF, descriptor, 0)

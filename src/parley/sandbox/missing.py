@@ -11,7 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from parley.sandbox.keeper import NEEDS_LINUX
 from parley.sandbox.policy import JailError, Policy
+from parley.sandbox.run import run
+from parley.sandbox.view import interpreter
 
 _SETTINGS: Final = {
     "kernel/unprivileged_userns_clone": ("0", "1"),
@@ -19,41 +22,37 @@ _SETTINGS: Final = {
     "kernel/apparmor_restrict_unprivileged_userns": ("1", "0"),
 }
 """Settings under ``/proc/sys``: the value that forbids user namespaces, and one that does not."""
+_PROBE_SECONDS: Final = 30.0
 _CAP_SYS_ADMIN: Final = 1 << 21
 
 
 @cache
 def missing(*, network: bool = False) -> tuple[str, ...]:
-    """What is missing for a jail, with a network or without; nothing when one can be built. It is found out once."""
+    """What is missing for a jail, without a network or with one; nothing when it can be built. It is found out once."""
+    if network:
+        return missing() or _missing_for_network()
     if sys.platform != "linux":
-        return ("The sandbox needs Linux: this system has no namespaces and no Landlock.",)
-    from parley.sandbox import seccomp
+        return (f"{NEEDS_LINUX}.",)
+    from parley.sandbox import landlock, seccomp  # they cannot be loaded elsewhere
 
     if not seccomp.known_machine():
         return (f"The sandbox knows x86_64 and aarch64, and this is {os.uname().machine}.",)
-    return _without_landlock(network=network) or _without_namespaces()
-
-
-def _without_landlock(*, network: bool) -> tuple[str, ...]:
-    from parley.sandbox import landlock
-
     try:
-        version = landlock.version()
+        landlock.version()
     except OSError as error:
         return (explain_landlock(error.errno),)
-    if network and version < landlock.NETWORK_VERSION:
-        return ("Restricting the network of a plugin needs Linux 6.7 or newer (Landlock 4).",)
+    try:
+        run([str(interpreter()), "-I", "-S", "-c", "pass"], Policy(deadline_seconds=_PROBE_SECONDS))
+    except JailError as error:
+        return (f"{error.message}.", *explain_namespaces(Path("/proc/sys"), _effective_capabilities()))
     return ()
 
 
-def _without_namespaces() -> tuple[str, ...]:
-    from parley.sandbox.run import run
-    from parley.sandbox.view import interpreter
+def _missing_for_network() -> tuple[str, ...]:
+    from parley.sandbox import landlock
 
-    try:
-        run([str(interpreter()), "-I", "-S", "-c", "pass"], Policy(deadline_seconds=30.0))
-    except JailError as error:
-        return (f"{error.message}.", *explain_namespaces(Path("/proc/sys"), _effective_capabilities()))
+    if landlock.version() < landlock.NETWORK_VERSION:
+        return ("A jail with a network needs Linux 6.7 or newer, which can restrict it (Landlock 4).",)
     return ()
 
 

@@ -47,6 +47,7 @@ _SOCKET: Final = (41, 198)
 _SOCKETPAIR: Final = (53, 199)
 _SEND_AND_POSITION_OF_FLAGS: Final = (((44, 206), 3), ((46, 211), 2), ((307, 269), 3))
 """``sendto``, ``sendmsg`` and ``sendmmsg``."""
+_SETSOCKOPT: Final = (54, 208)
 _PIVOT_ROOT: Final = _REFUSED["pivot_root"]
 
 _NEW_NAMESPACES: Final = (
@@ -54,6 +55,7 @@ _NEW_NAMESPACES: Final = (
     | system.CLONE_NEWUSER | system.CLONE_NEWPID | system.CLONE_NEWNET
 )  # fmt: skip
 _MSG_FASTOPEN: Final = 0x2000_0000
+_TCP_ULP: Final = 31
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _SOCK_STREAM, _SOCK_TYPE_MASK = 1, 0xF
 _ANY_PROTOCOL, _TCP = 0, 6
@@ -114,6 +116,7 @@ def build_filter(machine: str, *, network: bool) -> list[Instruction]:
     program += _refuse_flags(_CLONE[column], 0, _NEW_NAMESPACES)
     for numbers, position in _SEND_AND_POSITION_OF_FLAGS:
         program += _refuse_flags(numbers[column], position, _MSG_FASTOPEN)  # connects, and Landlock does not see it
+    program += _refuse_option(_SETSOCKOPT[column], _TCP, _TCP_ULP)  # turns TCP into what Landlock does not know
     # A datagram socket of a pair could still send to any other; a stream stays connected to its twin.
     program += _allow_only(_SOCKETPAIR[column], (0, _INT, (_AF_UNIX,)), (1, _SOCK_TYPE_MASK, (_SOCK_STREAM,)))
     program += _sockets(_SOCKET[column], network=network)
@@ -141,6 +144,19 @@ def _refuse_flags(number: int, position: int, flags: int) -> list[Instruction]:
     body: list[Instruction] = [
         (_LOAD, 0, 0, _OFFSET_ARGUMENTS + 8 * position),
         (_IF_ANY_BIT, 0, 1, flags),
+        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    return [(_IF_EQUAL, 0, len(body), number), *body]
+
+
+def _refuse_option(number: int, level: int, option: int) -> list[Instruction]:
+    """Refuses to set one option of a socket."""
+    body: list[Instruction] = [
+        (_LOAD, 0, 0, _OFFSET_ARGUMENTS + 8),
+        (_IF_EQUAL, 0, 3, level),
+        (_LOAD, 0, 0, _OFFSET_ARGUMENTS + 16),
+        (_IF_EQUAL, 0, 1, option),
         (_RETURN, 0, 0, _ERRNO | errno.EPERM),
         (_RETURN, 0, 0, _ALLOW),
     ]
