@@ -7,6 +7,7 @@ import { h, s } from "./dom.js";
 const WIDTH = 160;
 const HEIGHT = 40;
 const PAD = 2;
+const POINTS_MIN = 20;
 
 /** The newest values of something, oldest first; gaps are null. */
 export class Series {
@@ -56,8 +57,10 @@ export class Sparkline {
     const low = fromZero ? 0 : Math.min(...known);
     const high = Math.max(...known, low + Number.EPSILON);
     const spread = high - low > Number.EPSILON * 4 ? (high - low) * 1.08 : 1;
-    const step = (WIDTH - 2 * PAD) / Math.max(1, this.length - 1);
-    const first = this.length - series.values.length;
+    // A young series fills the drawing sooner; a full one moves through it.
+    const places = Math.max(series.values.length, Math.min(POINTS_MIN, this.length));
+    const step = (WIDTH - 2 * PAD) / (places - 1);
+    const first = places - series.values.length;
     const points = series.values.map((value, index) =>
       value === null ? null : [PAD + (first + index) * step, HEIGHT - PAD - ((value - low) / spread) * (HEIGHT - 2 * PAD)],
     );

@@ -6,8 +6,8 @@
  * these are names and titles, a few hundred characters at most.
  */
 
-const WORD_START = 8;
-const NEXT_TO = 5;
+const WORD_START = 7;
+const NEXT_TO = 8;
 const FOUND = 1;
 const TEXT_CHARS_MAX = 240;
 

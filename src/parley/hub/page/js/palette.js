@@ -19,18 +19,21 @@ const CHANNELS_LOADED_MAX = 20;
 /** Adds the command that opens the palette; the answer takes it off again. */
 export function install(app) {
   let palette = null;
-  const remove = app.commands.add({
+  const close = () => palette?.close();
+  const removeRoute = app.router.onChange(close);
+  const removeCommand = app.commands.add({
     id: "palette.open",
     title: "Open the command palette",
     keys: "Mod+K",
     run: () => {
-      palette?.close();
+      close();
       palette = new Palette(app, () => (palette = null));
     },
   });
   return () => {
-    palette?.close();
-    remove();
+    close();
+    removeRoute();
+    removeCommand();
   };
 }
 

@@ -60,7 +60,7 @@ export function createEventFilters(app, onChange) {
   const boxes = new Map();
   const toggle = () => onChange({ name: [...boxes].filter(([, box]) => box.checked).map(([name]) => name) });
   const group = ([title, names]) =>
-    h("fieldset", { class: "event-names" }, h("legend", null, title), names.map((name) => nameBox(name, boxes, toggle)));
+    h("fieldset", { class: "event-names" }, h("legend", null, title), names.map((name) => nameBox(title, name, boxes, toggle)));
   const place = createPlaceFilter(app, onChange);
   const entity = typed("msg_…, topic_…", (value) => onChange({ entity: value }, { typing: true }));
   const text = typed("any text", (value) => onChange({ text: value }, { typing: true }));
@@ -87,10 +87,11 @@ export function createEventFilters(app, onChange) {
   };
 }
 
-function nameBox(name, boxes, onChange) {
-  const box = h("input", { type: "checkbox", name, onChange });
+function nameBox(group, name, boxes, onChange) {
+  const box = h("input", { type: "checkbox", name, "aria-label": name, onChange });
   boxes.set(name, box);
-  return h("label", { class: "event-name-box" }, box, h("span", null, name.split(".")[1].replaceAll("_", " ")));
+  const shown = group === "System" ? name : name.split(".")[1];
+  return h("label", { class: "event-name-box" }, box, h("span", null, shown.replaceAll(/[._]/g, " ")));
 }
 
 function typed(placeholder, onInput) {
