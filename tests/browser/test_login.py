@@ -79,6 +79,8 @@ def test_two_hubs_side_by_side_in_one_browser(make_hub: MakeHub, open_window: Op
     rooms = [Room(here), Room(there)]
     first = open_window(here)
     second = open_window(there, beside=first)
+    second.expect_problem(NO_SESSION)
+    is_asked_to_log_in(second)
     second.page.goto(there.link())
     for window, own, other in ((first, rooms[0], rooms[1]), (second, rooms[1], rooms[0])):
         is_logged_in(window)
