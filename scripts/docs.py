@@ -97,7 +97,7 @@ def endpoints() -> str:
     rows = (
         (
             f"`{each.method} {each.path}`",
-            each.summary + ("" if not each.public else "; open to all"),
+            each.summary + ("; open to all" if each.public else "; not for the page" if each.token_only else ""),
             _name_of(each.body),
             "; ".join(f"{status} {_answer(kind)}" for status, kind in sorted(each.answers.items(), reverse=True)),
             code(*dict.fromkeys(error.code for error in each.errors)),
@@ -290,7 +290,7 @@ def _name_of(kind: Any) -> str:
 
 def _answer(kind: Any) -> str:
     shown = {bytes: "text", dict: "a JSON object"}
-    return " or ".join(shown.get(each) or code(each.__name__) for each in _alternatives(kind))
+    return " or ".join(shown.get(each) or code(each.__name__) for each in _alternatives(kind)) or "nothing"
 
 
 def _shape(kind: inspect.Type) -> str:

@@ -29,7 +29,7 @@ CLOSE_CODES: tuple[CloseCode, ...] = (
     CloseCode(
         1011, "the hub failed while reading the log, or a ping went unanswered; connect again with backoff", True
     ),
-    CloseCode(4401, "the token is no longer valid; log in again", False),
+    CloseCode(4401, "the token or the page's session is no longer valid; log in again", False),
     CloseCode(4410, "the events after the cursor were moved to an archive (CURSOR_EXPIRED)", False),
 )
 

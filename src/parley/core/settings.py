@@ -43,7 +43,7 @@ class HubSettings:
     """``[hub]``"""
 
     host: str = _key("127.0.0.1", "address to listen on; anything but loopback also needs `--unsafe-network`")
-    port: int = _key(0, "port to listen on; 0 takes a free one", low=0, high=65_535)
+    port: int = _key(0, "port to listen on; 0 takes a free one, that of the last run if it can", low=0, high=65_535)
     open_reads: bool = _key(False, "GET requests need no token, as in Agentlip")
     synchronous: Literal["full", "normal"] = _key(
         "full",

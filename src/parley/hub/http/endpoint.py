@@ -65,6 +65,7 @@ class Endpoint(NamedTuple):
 
     method: Method
     path: str
+    """With names in braces for its segments; ``{path}`` takes all that are left."""
     handler: Handler
     summary: str
     answers: Mapping[int, Any]

@@ -51,8 +51,7 @@ def openapi_document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
     schema = dict(zip([*structs, ErrorBody], shapes, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        path = documented_path(endpoint.path)
-        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, path, schema)
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schema)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Parley hub", "version": __version__, "summary": "The API of one workspace's hub"},
@@ -67,19 +66,14 @@ def openapi_document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
     }
 
 
-def documented_path(path: str) -> str:
-    """The path as documents write it: without the kinds of its parameters, which only routing needs."""
-    return re.sub(r":\w+\}", "}", path)
-
-
-def _operation(endpoint: Endpoint, path: str, schema: dict[Any, Any]) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, schema: dict[Any, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.handler.__name__,
         "summary": endpoint.summary,
         "responses": _responses(endpoint, schema),
         "security": _security(endpoint),
     }
-    parameters = [_path_parameter(name) for name in re.findall(r"\{(\w+)\}", path)]
+    parameters = [_path_parameter(name) for name in re.findall(r"\{(\w+)\}", endpoint.path)]
     parameters += [_query_parameter(param) for param in endpoint.params]
     if endpoint.body is not None and endpoint.method != "GET":
         if not endpoint.public:

@@ -248,7 +248,7 @@ class Shell:
         if "{" not in endpoint.path:
             self._fixed.setdefault(endpoint.path, {})[endpoint.method] = route
             return
-        pattern, _, _ = compile_path(endpoint.path)
+        pattern, _, _ = compile_path(endpoint.path.replace("{path}", "{path:path}"))  # the rest, slashes included
         for known, methods in self._patterns:
             if known == pattern:
                 methods[endpoint.method] = route

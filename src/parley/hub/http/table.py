@@ -79,7 +79,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET",
-        "/ui/assets/{path:path}",
+        "/ui/assets/{path}",
         page.asset,
         "A file of the page",
         {200: bytes, 304: None},
