@@ -16,30 +16,32 @@ const SHOWN_MAX = 40;
 const RECENT_TOPICS = 6;
 const CHANNELS_LOADED_MAX = 20;
 
-/** Adds the command that opens the palette; the answer takes it off again. */
+/** What the palette offers when it is opened for one purpose. */
+const PURPOSES = {
+  all: { id: "palette.open", title: "Open the command palette", keys: "Mod+K", hint: "Type a command, a channel, a topic …" },
+  topics: { id: "palette.topics", title: "Go to a topic", keys: "g t", hint: "Go to topic …" },
+  channels: { id: "palette.channels", title: "Go to a channel", keys: "g c", hint: "Go to channel …" },
+};
+
+/** Adds the commands that open the palette; the answer takes them off again. */
 export function install(app) {
   let palette = null;
   const close = () => palette?.close();
-  const removeRoute = app.router.onChange(close);
-  const removeCommand = app.commands.add({
-    id: "palette.open",
-    title: "Open the command palette",
-    keys: "Mod+K",
-    run: () => {
-      close();
-      palette = new Palette(app, () => (palette = null));
-    },
-  });
-  return () => {
+  const open = (purpose) => {
     close();
-    removeRoute();
-    removeCommand();
+    palette = new Palette(app, purpose, () => (palette = null));
   };
+  const stops = Object.entries(PURPOSES).map(([purpose, { id, title, keys }]) =>
+    app.commands.add({ id, title, keys, run: () => open(purpose) }),
+  );
+  stops.push(close, app.router.onChange(close));
+  return () => stops.forEach((stop) => stop());
 }
 
 class Palette {
-  constructor(app, onClose) {
+  constructor(app, purpose, onClose) {
     this.app = app;
+    this.purpose = purpose;
     this.opener = document.activeElement;
     this.entries = [];
     this.chosen = 0;
@@ -53,7 +55,7 @@ class Palette {
       "aria-expanded": "true",
       "aria-controls": "palette-list",
       "aria-autocomplete": "list",
-      placeholder: "Type a command, a channel, a topic …",
+      placeholder: PURPOSES[purpose].hint,
       autocomplete: "off",
       spellcheck: "false",
       onInput: () => this.show(),
@@ -91,7 +93,7 @@ class Palette {
   show() {
     const query = this.field.value.trim();
     const before = this.entries[this.chosen]?.id;
-    this.entries = entriesFor(this.app, query);
+    this.entries = entriesFor(this.app, this.purpose, query);
     const again = query === this.query ? this.entries.findIndex((entry) => entry.id === before) : -1;
     this.query = query;
     this.chosen = Math.max(0, again);
@@ -152,32 +154,41 @@ class Palette {
   }
 }
 
-function entriesFor(app, query) {
-  const { store } = app;
-  const commands = app.commands.all().filter((command) => command.id !== "palette.open").map(commandEntry);
-  const topics = [...store.topics.values()].sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
-  if (query === "") return [...topics.slice(0, RECENT_TOPICS).map((topic) => topicEntry(app, topic)), ...commands];
-  const places = [...store.channelList.map((channel) => channelEntry(app, channel)), ...topics.map((topic) => topicEntry(app, topic))];
-  const found = [...commands, ...places]
+function entriesFor(app, purpose, query) {
+  const offered = {
+    channels: () => app.store.channelList.map(channelEntry),
+    topics: () => topicEntries(app),
+    commands: () => app.commands.all().filter(({ id }) => id !== PURPOSES.all.id).map(commandEntry),
+  };
+  if (purpose !== "all") return query === "" ? offered[purpose]().slice(0, SHOWN_MAX) : best(query, offered[purpose]());
+  if (query === "") return [...offered.topics().slice(0, RECENT_TOPICS), ...offered.commands()];
+  return [...best(query, Object.values(offered).flatMap((list) => list())), ...typedEntries(app, query)];
+}
+
+/** The entries whose names fit, the best first; equal ones in their order. */
+function best(query, entries) {
+  return entries
     .map((entry) => ({ ...entry, ...fuzzy(query, entry.name) }))
     .filter((entry) => entry.score !== undefined)
     .sort((a, b) => b.score - a.score)
     .slice(0, SHOWN_MAX);
-  return [...found, ...typedEntries(app, query)];
 }
 
 function commandEntry({ id, title, keys, run }) {
   return { id, name: title, icon: "chevron", detail: keys ? keysNodes(sequencesOf({ keys })[0]) : null, run };
 }
 
-function channelEntry(app, channel) {
-  const run = () => followHref(channelHref(channel.id));
-  return { id: channel.id, name: channel.name, icon: "hash", detail: "Channel", run };
+function channelEntry({ id, name }) {
+  return { id, name, icon: "hash", detail: "Channel", run: () => follow(channelHref(id)) };
 }
 
-function topicEntry(app, topic) {
-  const channel = app.store.channels.get(topic.channel_id)?.name ?? "Topic";
-  return { id: topic.id, name: topic.title, icon: "events", detail: channel, run: () => followHref(topicHref(topic.id)) };
+/** The topics that are known, the most recently changed first. */
+function topicEntries({ store }) {
+  const topics = [...store.topics.values()].sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1));
+  return topics.map(({ id, title, channel_id: channel }) => {
+    const detail = store.channels.get(channel)?.name ?? "Topic";
+    return { id, name: title, icon: "events", detail, run: () => follow(topicHref(id)) };
+  });
 }
 
 /** What can be done with the typed text itself. */
@@ -194,14 +205,14 @@ function typedEntries(app, query) {
 async function goToMessage(app, id) {
   try {
     const { message } = await app.api.get(`/api/v1/messages/${encodeURIComponent(id)}`);
-    followHref(topicHref(message.topic_id, message.id));
+    follow(topicHref(message.topic_id, message.id));
   } catch (error) {
     app.announce(error.message);
     app.router.go("/search", { query: { q: id } });
   }
 }
 
-function followHref(href) {
+function follow(href) {
   location.hash = href;
 }
 

@@ -54,7 +54,7 @@ class SearchView {
     );
     this.stops = [
       app.store.onChange(() => this.namesChanged()),
-      app.commands.add({ id: "go.search", title: "Search messages", keys: "/", run: () => this.filters.field.select() }),
+      app.commands.add({ id: "go.search", title: "Search messages", keys: "/", run: () => this.focusField() }),
     ];
   }
 
@@ -63,6 +63,11 @@ class SearchView {
     this.running?.abort();
     for (const stop of this.stops) stop();
     this.element.remove();
+  }
+
+  focusField() {
+    this.filters.field.focus();
+    this.filters.field.select();
   }
 
   /** The address changed. */
