@@ -22,6 +22,8 @@ export class Outlet {
     const turn = (this.#turn += 1);
     const place = this.#app.router.current;
     if (place === null) return this.#app.router.go("/", { replace: true });
+    // A view that was gone to takes the focus, so that keys work in it; the first one leaves it where the browser has it.
+    this.#app.takesFocus = turn > 1;
     const { route, params } = place;
     if (this.#shown?.name === route.name && this.#shown.view.update !== undefined) return this.#shown.view.update(params);
     let module;
@@ -34,6 +36,7 @@ export class Outlet {
     if (turn !== this.#turn) return;
     this.clear();
     this.#app.setTitle(route.title);
+    if (this.#app.takesFocus) this.#root.focus({ preventScroll: true });
     this.#shown = { name: route.name, view: module.mount(this.#root, this.#app, params) };
   }
 

@@ -2,12 +2,14 @@
  * What plugins found in a message, laid over its text.
  *
  * Plugins count in Unicode code points of the raw text, the browser in UTF-16 units; the one walk over the text that
- * translates them is here. Findings that lead somewhere (`url`, `file_path`, `code_ref`, `message_ref`) are references: where two
+ * translates them is here. Findings that lead somewhere (`url`, `file_path`, `code_ref`, `message`) are references: where two
  * overlap, the one that begins first, or else the longer, is kept. All other kinds are notes, which may overlap.
  */
 
 import { safeUrl } from "./urls.js";
 
+// The second is what plugins of an adopted workspace may have written.
+const MESSAGE_KINDS = new Set(["message", "message_ref"]);
 const NOTES_MAX = 8;
 const NOTE_CHARS_MAX = 600;
 
@@ -74,7 +76,7 @@ function referenceOf({ kind, data }) {
     const href = safeUrl(data?.url);
     return href && { type: "url", href };
   }
-  if (kind === "message_ref" && typeof data?.message_id === "string") return { type: "message", id: data.message_id };
+  if (MESSAGE_KINDS.has(kind) && typeof data?.message_id === "string") return { type: "message", id: data.message_id };
   if ((kind === "file_path" || kind === "code_ref") && typeof data?.path === "string") {
     return { type: "place", label: kind === "code_ref" ? "Code" : "File", place: placeOf(data) };
   }

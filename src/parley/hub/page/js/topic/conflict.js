@@ -8,10 +8,25 @@ import { diffNodes } from "../diff_nodes.js";
 import { fitHeight } from "./fit_height.js";
 import { errorNotice } from "../errors.js";
 import { h, replace } from "../dom.js";
-import { saveEdit } from "./editor.js";
+import { newKey } from "../api.js";
+
+/** Saves a text that was written for `base`; resolves to the message, or null if the person kept the other text. */
+export async function saveEdit(app, base, content) {
+  const key = newKey();
+  const body = { op: "edit", content_raw: content, expected_version: base.version };
+  try {
+    return (await app.api.patch(`/api/v1/messages/${base.id}`, body, { key })).message;
+  } catch (error) {
+    if (error.code !== "VERSION_CONFLICT") throw error;
+  }
+  const { message: theirs } = await app.api.get(`/api/v1/messages/${base.id}`);
+  // A move raises the version as well; when the text is the one that was edited, there is nothing to decide.
+  if (theirs.content_raw === base.content_raw && theirs.deleted_at === null) return saveEdit(app, theirs, content);
+  return resolveConflict(app, { base, theirs, mine: content });
+}
 
 /** Resolves to the message as it is in the end. */
-export async function resolveConflict(app, { base, theirs, mine }) {
+async function resolveConflict(app, { base, theirs, mine }) {
   if (theirs.deleted_at !== null) {
     await app.dialog.confirm({
       title: "The message was deleted",

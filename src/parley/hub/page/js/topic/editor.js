@@ -6,8 +6,7 @@
 import { errorNotice } from "../errors.js";
 import { fitHeight } from "./fit_height.js";
 import { h, replace } from "../dom.js";
-import { newKey } from "../api.js";
-import { resolveConflict } from "./conflict.js";
+import { saveEdit } from "./conflict.js";
 
 /** `onDone(message)` gets the message as it is now, or null if the person changed nothing. */
 export function createEditor(app, message, { onDone }) {
@@ -77,19 +76,4 @@ export function createEditor(app, message, { onDone }) {
       replace(notice, h("p", { class: "notice notice-warn" }, text));
     },
   };
-}
-
-/** Saves a text that was written for `base`; resolves to the message, or null if the person kept the other text. */
-export async function saveEdit(app, base, content) {
-  const key = newKey();
-  const body = { op: "edit", content_raw: content, expected_version: base.version };
-  try {
-    return (await app.api.patch(`/api/v1/messages/${base.id}`, body, { key })).message;
-  } catch (error) {
-    if (error.code !== "VERSION_CONFLICT") throw error;
-  }
-  const { message: theirs } = await app.api.get(`/api/v1/messages/${base.id}`);
-  // A move raises the version as well; when the text is the one that was edited, there is nothing to decide.
-  if (theirs.content_raw === base.content_raw && theirs.deleted_at === null) return saveEdit(app, theirs, content);
-  return resolveConflict(app, { base, theirs, mine: content });
 }

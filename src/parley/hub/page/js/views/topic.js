@@ -114,7 +114,7 @@ function openTopic(root, app, topicId, messageId) {
   async function go(id) {
     try {
       if (id === undefined) return await timeline.goToNewest();
-      if (!(await timeline.goTo(id)) && !closed) {
+      if (!(await timeline.goTo(id, { focus: app.takesFocus })) && !closed) {
         const { message } = await app.api.get(`/api/v1/messages/${id}`);
         if (message.topic_id !== topicId) app.router.go(`/t/${message.topic_id}/m/${id}`, { replace: true });
       }
@@ -137,7 +137,6 @@ function openTopic(root, app, topicId, messageId) {
       if (closed) return;
       if (messageId === undefined) await begin();
       else await go(messageId);
-      if (messageId === undefined && !closed && document.activeElement === document.body) timeline.scroller.focus({ preventScroll: true });
     } catch (error) {
       if (closed || error.status === 401) return;
       if (error.status === 404) replace(view, h("div", { class: "page" }, errorNotice(error)));
@@ -159,6 +158,7 @@ function openTopic(root, app, topicId, messageId) {
   ];
   view.append(head.element, h("div", { class: "topic-middle" }, timeline.element, composer.element), attachments.element);
   root.append(view);
+  if (app.takesFocus) timeline.scroller.focus({ preventScroll: true });
   void start();
   return {
     topicId,
