@@ -8,7 +8,6 @@
 
 import { safeUrl } from "./urls.js";
 
-// The second is what plugins of an adopted workspace may have written.
 const MESSAGE_KINDS = new Set(["message", "message_ref"]);
 const NOTES_MAX = 8;
 const NOTE_CHARS_MAX = 600;
