@@ -6,18 +6,25 @@ from typing import TypeVar
 
 import apsw
 
-from parley.core import ids
 from parley.core.clock import ManualClock
 from parley.core.ids import IdSource
 from parley.core.settings import UrlSettings
 from parley.hub.rules.attachments import add_attachment, check_attachment
 from parley.hub.rules.channels import create_channel, create_topic, rename_topic
-from parley.hub.rules.jobs import Queue
+from parley.hub.rules.jobs import (
+    Job,
+    Queue,
+    due_jobs,
+    job_failed,
+    queue_history,
+    store_attachments,
+    store_enrichments,
+)
 from parley.hub.rules.messages import create_message, delete_message, edit_message
 from parley.hub.rules.moves import start_move
 from parley.hub.transaction import Tx
 from parley.wire.entities import Span
-from parley.wire.events import Enrichment, MessageEnriched
+from parley.wire.events import Enrichment
 from parley.wire.requests import (
     AddAttachment,
     CreateChannel,
@@ -29,12 +36,12 @@ from parley.wire.requests import (
     RenameTopic,
 )
 from parley.workspace import queries
-from parley.workspace.log import Draft
 
 T = TypeVar("T")
 
-
-QUEUE = Queue(("links",), settle_ms=250)
+LINKIFIERS = ("links", "names")
+EXTRACTOR = "files"
+QUEUE = Queue((*LINKIFIERS, EXTRACTOR), settle_ms=250)
 
 
 class History:
@@ -46,7 +53,8 @@ class History:
         self.clock = clock
         self.ids = IdSource(queries.largest_ids(connection))
         self.steps = 0
-        self._found: dict[tuple[str, str], list[str]] = {}
+        self.under_way: list[Job] = []
+        """What plugins have read and not finished; anything may happen to the messages meanwhile."""
 
     def run(self, steps: int) -> None:
         """Random steps, each at a time of its own."""
@@ -59,7 +67,9 @@ class History:
             (self.move, 3),
             (self.rename, 1),
             (self.attach, 2),
-            (self.enrich, 3),
+            (self.take_jobs, 4),
+            (self.finish_job, 8),
+            (self.queue_again, 1),
         ]
         for _ in range(steps):
             self.clock.jump(self.rng.choice((0, 1, 1000, 60_000, -500)))
@@ -109,28 +119,42 @@ class History:
         text = check_attachment(request, 16_384)
         self._do(lambda tx: add_attachment(tx, topic, request, text))
 
-    def enrich(self, message: str | None = None) -> None:
-        """What a plugin's job commits: its findings replace its earlier ones, and an empty set is an event too."""
-        message, plugin = message or self._any("messages") or self.message(), self.rng.choice(("links", "names"))
-        found = [Enrichment("link", Span(0, end), {"n": end}) for end in range(1, self.rng.randrange(1, 4))]
+    def enrich(self, message: str) -> None:
+        """A linkifier finds something in a message that it reads now."""
+        row = queries.get_message(self.connection, message)
+        assert row is not None
+        found = [Enrichment("link", Span(0, 1), {"n": self.steps})]
+        self._do(lambda tx: store_enrichments(tx, Job("links", row), found))
 
-        def commit(tx: Tx) -> None:
-            row = queries.get_message(tx.db, message)
-            assert row is not None
-            new = [tx.new_id(ids.ENRICHMENT) for _ in found]
-            for old in self._found.get((message, plugin), []):
-                tx.db.execute("DELETE FROM enrichments WHERE id = ?", (old,))
-            for each, enrichment in zip(new, found, strict=True):
-                tx.db.execute(
-                    "INSERT INTO enrichments (id, message_id, plugin_name, kind, span_start, span_end, data_json,"
-                    " created_at) VALUES (?, ?, ?, 'link', 0, ?, ?, ?)",
-                    (each, message, plugin, enrichment.span.end, f'{{"n":{enrichment.span.end}}}', tx.ts),
-                )
-            self._found[message, plugin] = new
-            data = MessageEnriched(message, plugin, found, new, row.version)
-            tx.append(Draft("message.enriched", message, data, channel_id=row.channel_id, topic_id=row.topic_id))
+    def take_jobs(self) -> None:
+        """Plugins read some of the messages that wait for them."""
+        plugin = self.rng.choice(QUEUE.plugins)
+        self.under_way += due_jobs(self.connection, plugin, self.clock.now_ms(), self.rng.randrange(1, 6))
 
-        self._do(commit)
+    def finish_job(self) -> None:
+        """A plugin has found something, or nothing, or has failed."""
+        if not self.under_way:
+            self.take_jobs()
+        if not self.under_way:
+            return
+        job = self.under_way.pop(self.rng.randrange(len(self.under_way)))
+        if self.rng.random() < 0.2:
+            most = self.rng.randrange(1, 3)
+            self._do(lambda tx: job_failed(tx, job, "no", attempts_max=most, retry_ms=1000, settle_ms=QUEUE.settle_ms))
+        elif job.plugin_name == EXTRACTOR:
+            requests = [AddAttachment("file", {"path": f"f{self.rng.randrange(5)}"}) for _ in range(2)]
+            texts = [(request, check_attachment(request, 16_384)) for request in requests]
+            self._do(lambda tx: store_attachments(tx, job, texts, QUEUE.settle_ms))
+        else:
+            ends = range(1, self.rng.randrange(1, 4))
+            found = [Enrichment("link", Span(0, end), {"n": end}) for end in ends]
+            self._do(lambda tx: store_enrichments(tx, job, found, QUEUE.settle_ms))
+
+    def queue_again(self) -> None:
+        """Somebody wants history to be looked at again."""
+        latest = queries.latest_event_id(self.connection)
+        after, plugins = self.rng.randrange(latest + 1), [self.rng.choice(QUEUE.plugins)]
+        self._do(lambda tx: queue_history(tx, plugins, after, latest))
 
     def _do(self, rule: Callable[[Tx], T]) -> T:
         self.connection.execute("BEGIN IMMEDIATE")

@@ -36,9 +36,9 @@ def main() -> None:
         workspace = new_workspace(Path(folder))
         with writing(workspace) as connection:
             prepared(connection, workspace, fts=False, new_id=lambda: "00000000-0000-4000-8000-000000000000")
-            history = History(connection, 1, ManualClock(START_MS))
-            history.message("hello from the first day")
+            history = History(connection, 11, ManualClock(START_MS))
             history.run(60)
+            history.message("hello from the first day")
             print(script(connection))
 
 

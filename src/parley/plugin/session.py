@@ -111,6 +111,7 @@ class PluginSession:
             output_bytes=defaults.output_bytes + _ANSWER_BYTES + _READ_AHEAD_BYTES,
         )
         self._jail: Jail | None = None
+        self._interrupted = False
         self._number = 0
         self._printed = ""
 
@@ -119,6 +120,8 @@ class PluginSession:
         name = self._plugin.settings.name
         try:
             self._jail = Jail(python_command(WORKER), self._policy)
+            if self._interrupted:
+                raise JailError("ended", "it was ended while it started")
             self._number = 0
             self._receive(self._jail, START_SECONDS)
             self._jail.send(msgspec.json.encode(self._task) + b"\n")
@@ -174,6 +177,7 @@ class PluginSession:
 
     def interrupt(self) -> None:
         """Kills the process from another thread: the run under way fails, and the session is closed by its own."""
+        self._interrupted = True  # before the look at the jail: one that is being built looks at this afterwards
         jail = self._jail
         if jail is not None:
             jail.interrupt()

@@ -44,22 +44,23 @@ class Derived:
             await self._drop_jobs_of_others()
         self._start_those_ready()
         for plugin in self._plugins:
-            if plugin.state in ("untrusted", "broken"):
-                self._hub.log.warning("plugin_not_run", plugin=plugin.name, state=plugin.state, problem=plugin.problem)
-            if plugin.state == "broken":
-                self.announce_failure(plugin.name, plugin.problem or "")
+            self._tell_if_not_run(plugin)
 
     def look_for_trust(self) -> None:
         """Starts the plugins that somebody has trusted since. What is revoked runs on until the hub stops."""
         if self._source is None or all(plugin.state != "untrusted" for plugin in self._plugins):
             return
         if self._source.look_again():
-            self._plugins = self._source.plugins
+            before, self._plugins = self._plugins, self._source.plugins
             self._start_those_ready()
+            for old, new in zip(before, self._plugins, strict=True):
+                if old.state == "untrusted" and new.state == "broken":  # nobody looks into a module before that
+                    self._tell_if_not_run(new)
 
     async def stop(self) -> None:
         """Ends every plugin's processes; their jobs stay in the table."""
-        await asyncio.gather(*(runner.stop() for runner in self._runners.values()), *self._announcing)
+        await asyncio.gather(*(runner.stop() for runner in self._runners.values()))
+        await asyncio.gather(*self._announcing, return_exceptions=True)  # what fails is told by ``_announced``
 
     def saw(self, events: Iterable[StoredEvent]) -> None:
         """Events were committed; some may have come with jobs."""
@@ -112,6 +113,12 @@ class Derived:
             return
         if dropped:
             self._hub.log.warning("jobs_dropped", jobs=dropped, reason="their plugins are no longer configured")
+
+    def _tell_if_not_run(self, plugin: LoadedPlugin) -> None:
+        if plugin.state in ("untrusted", "broken"):
+            self._hub.log.warning("plugin_not_run", plugin=plugin.name, state=plugin.state, problem=plugin.problem)
+        if plugin.state == "broken":
+            self.announce_failure(plugin.name, plugin.problem or "")
 
     def _start_those_ready(self) -> None:
         for plugin in self._plugins:

@@ -54,8 +54,12 @@ class PluginSource:
 
 
 def _locked_in(plugin: LoadedPlugin) -> LoadedPlugin:
-    """The plugin, broken if this machine has no sandbox for it."""
-    lacking = missing(network=plugin.settings.network) if plugin.state == "ready" else ()
+    """The plugin, broken if this machine has no sandbox for it.
+
+    Of one that is not trusted yet it is found out as well: finding out takes a moment, which a start has and a hub that
+    serves has not.
+    """
+    lacking = missing(network=plugin.settings.network) if plugin.state in ("ready", "untrusted") else ()
     if not lacking:
         return plugin
     return replace(plugin, state="broken", problem=f"The sandbox cannot lock it in here: {'; '.join(lacking)}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from parley.core.errors import ParleyError, PluginFailed
+from parley.core.errors import ParleyError
 from parley.hub.derived.breaker import Breaker
 from parley.hub.derived.worker import Ran, Worker
 from parley.hub.rules.jobs import (
@@ -55,7 +55,7 @@ class PluginRunner:
             Worker(plugin.name, self, open_session, defaults.idle_seconds) for _ in range(defaults.workers)
         ]
         self._resting = list(self._workers)
-        self._in_flight: set[int] = set()
+        self._in_flight: set[str] = set()
         self._results: list[Ran] = []
         self._storing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -65,11 +65,6 @@ class PluginRunner:
     def paused(self) -> bool:
         """Whether the plugin is left alone after too many failures."""
         return self._breaker.is_open
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is under way."""
-        return not self._in_flight
 
     def wake(self) -> None:
         """There may be new jobs. Cheap to call for every commit: it looks once per turn, and only with time to work."""
@@ -97,9 +92,8 @@ class PluginRunner:
     def ran(self, ran: Ran) -> None:
         self._loop.call_soon_threadsafe(self._take, ran)
 
-    def could_not_start(self, problem: PluginFailed) -> None:
-        reason = str(problem.details.get("reason", "crash"))
-        self._loop.call_soon_threadsafe(self._count_failure, reason, problem.message)
+    def could_not_run(self, reason: str, text: str) -> None:
+        self._loop.call_soon_threadsafe(self._count_failure, reason, text)
 
     def rested(self, worker: Worker, untried: Sequence[Job]) -> None:
         self._loop.call_soon_threadsafe(self._rest, worker, untried)
@@ -111,22 +105,22 @@ class PluginRunner:
         self._woken = False
         self._cancel_timer()
         while self._resting and not self._stopping:
+            if self._breaker.is_open and self._in_flight:
+                return  # on trial: what is under way decides, and its end wakes us
             wait_seconds = self._breaker.wait_seconds(self._hub.clock.monotonic())
             jobs = [] if wait_seconds else self._due()
             if not jobs:
                 self._look_later(wait_seconds)
                 return
-            self._in_flight.update(job.id for job in jobs)
+            self._in_flight.update(job.message.id for job in jobs)
             self._resting.pop().give(jobs)
-            if self._breaker.is_open:
-                return  # on trial: one run decides
 
     def _due(self) -> list[Job]:
         most = 1 if self._breaker.is_open else self._hub.settings.plugin_defaults.batch
         read = partial(due_jobs, plugin=self.plugin.name, now_ms=self._hub.clock.now_ms())
         # Those under way are due as well; of as many more, at least the number asked for is not.
         found = self._hub.store.read(partial(read, limit=most + len(self._in_flight)))
-        return [job for job in found if job.id not in self._in_flight][:most]
+        return [job for job in found if job.message.id not in self._in_flight][:most]
 
     def _look_later(self, wait_seconds: float) -> None:
         if not wait_seconds:
@@ -149,24 +143,27 @@ class PluginRunner:
         if ran.problem is None:
             self._breaker.succeeded()
         else:
-            self._count_failure(ran.problem.reason, ran.problem.text)
+            self._count_failure(ran.problem.reason, ran.problem.text, ran.job.message.id)
         self._results.append(ran)
         if self._storing is None:
             self._storing = self._loop.create_task(self._store())
 
-    def _count_failure(self, reason: str, text: str) -> None:
+    def _count_failure(self, reason: str, text: str, message_id: str | None = None) -> None:
         if self._stopping:
             return  # we killed it ourselves
+        # What a plugin says about a message may quote it, and the log file holds no content; readers with the token
+        # see it in the plugin's health.
+        said = {"problem": text} if message_id is None else {"message_id": message_id}
         self.failures_total += 1
         self.last_error = text
         self._hub.metrics.inc("parley_plugin_failures_total", 1, self.plugin.name, reason)
-        self._hub.log.warning("plugin_run_failed", plugin=self.plugin.name, reason=reason, problem=text)
+        self._hub.log.warning("plugin_run_failed", plugin=self.plugin.name, reason=reason, **said)
         if self._breaker.failed(self._hub.clock.monotonic()):
-            self._hub.log.error("plugin_paused", plugin=self.plugin.name, problem=text)
+            self._hub.log.error("plugin_paused", plugin=self.plugin.name, reason=reason)
             self._hub.derived.announce_failure(self.plugin.name, text)
 
     def _rest(self, worker: Worker, untried: Sequence[Job]) -> None:
-        self._in_flight.difference_update(job.id for job in untried)
+        self._in_flight.difference_update(job.message.id for job in untried)
         self._resting.append(worker)
         self.wake()
 
@@ -175,28 +172,37 @@ class PluginRunner:
         while self._results:
             part, self._results = self._results[:STORED_AT_ONCE], self._results[STORED_AT_ONCE:]
             try:
-                verdicts = await self._hub.store.write(lambda tx, part=part: [self._settle(tx, ran) for ran in part])
-            except ParleyError as error:
-                self._hub.log.warning("plugin_results_refused", plugin=self.plugin.name, code=error.code)
+                await self._write(part)
+            except Exception as error:
+                code = error.code if isinstance(error, ParleyError) else type(error).__name__
+                self._hub.log.warning("plugin_results_refused", plugin=self.plugin.name, code=code)
                 if not self._stopping:
                     await asyncio.sleep(REFUSED_SECONDS)
-            else:
-                for verdict in verdicts:
-                    self._hub.metrics.inc("parley_plugin_runs_total", 1, self.plugin.name, verdict)
-            self._in_flight.difference_update(ran.job.id for ran in part)
+            self._in_flight.difference_update(ran.job.message.id for ran in part)
         self._storing = None
         self.wake()
 
+    async def _write(self, part: Sequence[Ran]) -> None:
+        verdicts = await self._hub.store.write(lambda tx: [self._settle(tx, ran) for ran in part])
+        for verdict in verdicts:
+            self._hub.metrics.inc("parley_plugin_runs_total", 1, self.plugin.name, verdict)
+
     def _settle(self, tx: Tx, ran: Ran) -> Verdict:
+        defaults = self._hub.settings.plugin_defaults
         if ran.problem is None:
             if self.plugin.settings.type == "extractor":
-                return store_attachments(tx, ran.job, ran.attachments)
-            return store_enrichments(tx, ran.job, ran.enrichments)
+                return store_attachments(tx, ran.job, ran.attachments, defaults.settle_ms)
+            return store_enrichments(tx, ran.job, ran.enrichments, defaults.settle_ms)
         if self._stopping:
             return "stale"
-        defaults = self._hub.settings.plugin_defaults
-        retry_ms = round(defaults.retry_seconds * 1000)
-        return job_failed(tx, ran.job, ran.problem.text, attempts_max=defaults.attempts_max, retry_ms=retry_ms)
+        return job_failed(
+            tx,
+            ran.job,
+            ran.problem.text,
+            attempts_max=defaults.attempts_max,
+            retry_ms=round(defaults.retry_seconds * 1000),
+            settle_ms=defaults.settle_ms,
+        )
 
 
 def failure_draft(plugin_name: str, reason: str) -> Draft:

@@ -35,15 +35,15 @@ class Owner(Protocol):
     def ran(self, ran: Ran) -> None:
         """One job of the batch is done."""
 
-    def could_not_start(self, problem: PluginFailed) -> None:
-        """The process did not get as far as taking a job."""
+    def could_not_run(self, reason: str, text: str) -> None:
+        """There is no process to give jobs to, and no job is to blame for it."""
 
     def rested(self, worker: "Worker", untried: Sequence[Job]) -> None:
         """The batch is over, except for these jobs, which the process did not live to see."""
 
 
 class Worker:
-    """One thread, at most one process."""
+    """One thread, at most one process. Whatever goes wrong, the thread lives on until it is stopped."""
 
     def __init__(self, name: str, owner: Owner, open_session: Callable[[], PluginSession], idle_seconds: float) -> None:
         self._owner = owner
@@ -86,20 +86,24 @@ class Worker:
 
     def _work(self, batch: Sequence[Job]) -> Sequence[Job]:
         """Runs the plugin on each message of the batch; the jobs that it did not get to."""
+        done = 0
         try:
             session = self._session or self._start_session()
+            if self._stopping:
+                return batch
+            for outcome in session.run_many(plugin_message(job.message) for job in batch):
+                if self._stopping:
+                    break
+                self._owner.ran(_ran(batch[done], outcome))
+                done += 1
+            if not session.alive:
+                self._session = None
         except PluginFailed as problem:
             self._session = None
-            self._owner.could_not_start(problem)
-            return batch
-        done = 0
-        for outcome in session.run_many(plugin_message(job.message) for job in batch):
-            if self._stopping:
-                break
-            self._owner.ran(_ran(batch[done], outcome))
-            done += 1
-        if not session.alive:
-            self._session = None
+            self._owner.could_not_run(str(problem.details.get("reason", "crash")), problem.message)
+        except Exception as error:  # such as no descriptors left for a new process; the breaker sets the pace
+            self._end_session()
+            self._owner.could_not_run("unavailable", f"{type(error).__name__}: {error}")
         return batch[done:]
 
     def _start_session(self) -> PluginSession:

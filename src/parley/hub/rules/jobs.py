@@ -2,9 +2,13 @@
 
 The row is written in the transaction that posts or edits the message, so no crash can lose it, and it goes in the one
 that stores what the plugin found. That transaction looks at the message's version once more. A message that moved on in
-the meantime keeps its row and is read again; so an edit, or ten, while a job waits or runs costs one more run, and a
-move has nothing to write at all. A deleted message ends its jobs. A plugin that fails is tried again later, and after
-its last attempt the row stays as failed, with the reason, until an edit or ``re-enrich`` queues it again.
+the meantime keeps its row and is read again once it has settled; so an edit, or ten, while a job waits or runs costs
+one more run, and a move has nothing to write at all. A delete ends the message's jobs. A plugin that fails is tried
+again later, and after its last attempt the row stays as failed, with the reason, until an edit or ``re-enrich`` queues
+it again.
+
+A job is known by its message and plugin. The number of its row only keeps the order: SQLite gives it to another row
+once it is free.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,16 +51,19 @@ _QUEUE_HISTORY: Final = (
     " not_before_ms = excluded.not_before_ms, queued_at = excluded.queued_at WHERE attempts > 0"
 )
 _DUE: Final = (
-    f"SELECT j.id, j.attempts, {', '.join('m.' + column for column in MESSAGE_COLUMNS.split(', '))}"
+    f"SELECT {', '.join('m.' + column for column in MESSAGE_COLUMNS.split(', '))}"
     " FROM jobs AS j JOIN messages AS m ON m.id = j.message_id"
     " WHERE j.plugin_name = ? AND j.state = 'waiting' AND j.not_before_ms <= ?"
     " ORDER BY j.not_before_ms, j.id LIMIT ?"
 )
 _NEXT: Final = (
-    "SELECT not_before_ms, queued_at FROM jobs WHERE plugin_name = ? AND state = 'waiting' AND not_before_ms > ?"
-    " ORDER BY not_before_ms, id LIMIT 1"
+    "SELECT not_before_ms FROM jobs WHERE plugin_name = ? AND state = 'waiting' AND not_before_ms > ?"
+    " ORDER BY not_before_ms LIMIT 1"
 )
-_COUNT: Final = "SELECT count(*) FROM (SELECT 1 FROM jobs WHERE plugin_name = ? AND state = ? LIMIT ?)"
+_COUNT: Final = (
+    "SELECT count(*), min(queued_at) FROM (SELECT queued_at FROM jobs WHERE plugin_name = ? AND state = ? LIMIT ?)"
+)
+_THIS: Final = "message_id = ? AND plugin_name = ?"
 _FOUND_BEFORE: Final = (
     "SELECT kind, span_start, span_end, data_json, outdated FROM enrichments WHERE message_id = ? AND plugin_name = ?"
 )
@@ -73,11 +80,9 @@ NO_QUEUE: Final = Queue()
 
 
 class Job(NamedTuple):
-    """A job and the message as it is read for the run."""
+    """A plugin, and the message as it was read for a run."""
 
-    id: int
     plugin_name: str
-    attempts: int
     message: Message
 
 
@@ -113,6 +118,11 @@ def queue_history(tx: Tx, plugins: Sequence[str], after: int, until: int) -> int
     return tx.db.total_changes() - before
 
 
+def end_jobs(tx: Tx, message_id: str) -> None:
+    """A message was deleted: no plugin looks at it any more."""
+    tx.db.execute("DELETE FROM jobs WHERE message_id = ?", (message_id,))
+
+
 def drop_jobs_of_others(tx: Tx, plugins: Iterable[str]) -> int:
     """Removes the jobs of plugins that are no longer configured; how many there were."""
     before = tx.db.total_changes()
@@ -127,7 +137,7 @@ def due_jobs(db: apsw.Connection, plugin: str, now_ms: int, limit: int) -> list[
     if first is None:
         return []
     rows: Any = db.execute(_DUE, (plugin, now_ms if first <= now_ms + WAIT_MS_MAX else first, limit))
-    return [Job(job_id, plugin, attempts, Message(*columns)) for job_id, attempts, *columns in rows]
+    return [Job(plugin, Message(*columns)) for columns in rows]
 
 
 def next_due_ms(db: apsw.Connection, plugin: str, after_ms: int) -> int | None:
@@ -145,21 +155,24 @@ def plugins_with_jobs(db: apsw.Connection) -> list[str]:
 
 def backlog(db: apsw.Connection, plugin: str, now_ms: int) -> Backlog:
     """What waits and what failed."""
-    counts: list[Any] = [
-        db.execute(_COUNT, (plugin, state, COUNTED_MAX)).fetchall()[0][0] for state in ("waiting", "failed")
-    ]
-    row: Any = db.execute(_NEXT, (plugin, 0)).fetchone()
-    age_ms = 0 if row is None else max(0, now_ms - parse_iso(row[1]))
-    return Backlog(counts[0], counts[1], age_ms / 1000)
+    waiting, oldest = _count(db, plugin, "waiting")
+    failed, _ = _count(db, plugin, "failed")
+    age_ms = 0 if oldest is None else max(0, now_ms - parse_iso(oldest))
+    return Backlog(waiting, failed, age_ms / 1000)
 
 
-def store_enrichments(tx: Tx, job: Job, found: Sequence[Enrichment]) -> Verdict:
+def _count(db: apsw.Connection, plugin: str, state: str) -> tuple[int, str | None]:
+    row: Any = db.execute(_COUNT, (plugin, state, COUNTED_MAX)).fetchone()
+    return row
+
+
+def store_enrichments(tx: Tx, job: Job, found: Sequence[Enrichment], settle_ms: int = 0) -> Verdict:
     """Replaces what the plugin had found in the message before, if the message is still the one that it read.
 
     An event tells of it, also when the new set is empty, so that the log alone rebuilds the table. Finding again what
     is there already, or finding nothing where nothing was, changes nothing and is no event.
     """
-    message = _still_there(tx, job)
+    message = _still_there(tx, job, settle_ms)
     if not isinstance(message, Message):
         return message
     rows = [(each.kind, each.span.start, each.span.end, canonical_json(each.data).decode(), 0) for each in found]
@@ -179,9 +192,9 @@ def store_enrichments(tx: Tx, job: Job, found: Sequence[Enrichment]) -> Verdict:
     return "stored"
 
 
-def store_attachments(tx: Tx, job: Job, found: Sequence[tuple[AddAttachment, str]]) -> Verdict:
+def store_attachments(tx: Tx, job: Job, found: Sequence[tuple[AddAttachment, str]], settle_ms: int = 0) -> Verdict:
     """Adds what the plugin extracted to the message's topic, each with its canonical text, unless it is there."""
-    message = _still_there(tx, job)
+    message = _still_there(tx, job, settle_ms)
     if not isinstance(message, Message):
         return message
     topic = topic_of(tx.db, message.topic_id)
@@ -191,29 +204,37 @@ def store_attachments(tx: Tx, job: Job, found: Sequence[tuple[AddAttachment, str
     return "stored"
 
 
-def job_failed(tx: Tx, job: Job, problem: str, *, attempts_max: int, retry_ms: int) -> Verdict:
+def job_failed(tx: Tx, job: Job, problem: str, *, attempts_max: int, retry_ms: int, settle_ms: int = 0) -> Verdict:
     """Counts an attempt and says when the next one is due, or that there is none."""
-    message = _still_there(tx, job)
+    message = _still_there(tx, job, settle_ms)
     if not isinstance(message, Message):
         return message
-    attempts = job.attempts + 1
-    wait_ms = min(retry_ms * 2 ** min(job.attempts, 32), WAIT_MS_MAX)
-    state = "failed" if attempts >= attempts_max else "waiting"
+    row: Any = tx.db.execute(f"SELECT attempts FROM jobs WHERE {_THIS}", (message.id, job.plugin_name)).fetchone()
+    before: int = 0 if row is None else row[0]
+    state = "failed" if before + 1 >= attempts_max else "waiting"
+    due_ms = tx.now_ms + min(retry_ms * 2 ** min(before, 32), WAIT_MS_MAX)
     tx.db.execute(
-        "UPDATE jobs SET state = ?, attempts = ?, problem = ?, not_before_ms = ? WHERE id = ?",
-        (state, attempts, problem[:PROBLEM_CHARS_MAX], tx.now_ms + wait_ms, job.id),
+        f"UPDATE jobs SET state = ?, attempts = ?, problem = ?, not_before_ms = ? WHERE {_THIS}",
+        (state, before + 1, problem[:PROBLEM_CHARS_MAX], due_ms, message.id, job.plugin_name),
     )
     return "failed"
 
 
-def _still_there(tx: Tx, job: Job) -> Message | Literal["stale", "gone"]:
+def _still_there(tx: Tx, job: Job, settle_ms: int) -> Message | Literal["stale", "gone"]:
     """The message, if it is the version that the plugin read; inside the transaction, so nothing comes in between."""
     message = queries.get_message(tx.db, job.message.id)
     if message is None or message.deleted_at is not None:
         _done(tx, job)
         return "gone"
-    return message if message.version == job.message.version else "stale"
+    if message.version == job.message.version:
+        return message
+    # Whoever edits while the plugin runs may not be done; to run again at once would cost a run for each edit.
+    tx.db.execute(
+        f"UPDATE jobs SET not_before_ms = max(not_before_ms, ?) WHERE {_THIS}",
+        (tx.now_ms + settle_ms, message.id, job.plugin_name),
+    )
+    return "stale"
 
 
 def _done(tx: Tx, job: Job) -> None:
-    tx.db.execute("DELETE FROM jobs WHERE id = ?", (job.id,))
+    tx.db.execute(f"DELETE FROM jobs WHERE {_THIS}", (job.message.id, job.plugin_name))

@@ -17,7 +17,7 @@ from parley.core.urls import extract_urls
 from parley.hub.rules.attachments import attach_urls
 from parley.hub.rules.channels import topic_of
 from parley.hub.rules.idempotency import Earlier, Once, earlier, remember
-from parley.hub.rules.jobs import NO_QUEUE, Queue, queue_edited, queue_new
+from parley.hub.rules.jobs import NO_QUEUE, Queue, end_jobs, queue_edited, queue_new
 from parley.hub.transaction import Tx
 from parley.wire.answers import MessageResult
 from parley.wire.entities import Message
@@ -117,6 +117,7 @@ def delete_message(tx: Tx, message_id: str, request: DeleteMessage, once: Once |
         (TOMBSTONE, tx.ts, tx.ts, request.actor, message_id),
     )
     _outdate_enrichments(tx, message_id)
+    end_jobs(tx, message_id)
     new = message_of(tx.db, message_id)
     payload = {"message_id": message_id, "deleted_by": request.actor, "version": new.version}
     event_id = tx.append(
