@@ -1,12 +1,13 @@
 /**
  * The app of one session: its parts, wired together, and the frame around the views.
  *
- * Views get `app`: `{api, feed, store, unread, outbox, router, dialog, prefs, announce, commands, setTitle}`. Keys and palette
+ * Views get `app`: `{api, feed, store, unread, lastMessages, outbox, router, dialog, prefs, announce, commands, setTitle}`. Keys and palette
  * are installed over it: `install(app)`, which answers how to take them off again.
  */
 
 import { Commands } from "./commands.js";
 import { Feed } from "./feed.js";
+import { LastMessages } from "./last_messages.js";
 import { Outbox } from "./outbox.js";
 import { Outlet } from "./outlet.js";
 import { Prefs } from "./prefs.js";
@@ -23,7 +24,9 @@ export async function startApp(root, { api, router, announce, session, onLoggedO
   const feed = new Feed(api);
   const unread = new Unread({ api, prefs, store, now: events[0]?.ts ?? new Date().toISOString() });
   const outbox = new Outbox({ api, feed, prefs });
-  const app = { api, feed, store, unread, outbox, router, dialog, prefs, announce, commands: new Commands() };
+  const lastMessages = new LastMessages(api);
+  const commands = new Commands();
+  const app = { api, feed, store, unread, lastMessages, outbox, router, dialog, prefs, announce, commands };
   const shell = mountShell(root, app);
   const outlet = new Outlet(shell.main, app);
   app.setTitle = shell.setTitle;
@@ -32,6 +35,7 @@ export async function startApp(root, { api, router, announce, session, onLoggedO
     feed.onEvent((event) => {
       store.apply(event);
       unread.apply(event);
+      lastMessages.apply(event);
     }),
     feed.onState((state) => state === "logged-out" && onLoggedOut()),
     feed.onReset(() => {

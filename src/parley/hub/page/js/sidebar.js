@@ -44,7 +44,7 @@ export function mountSidebar(app, { onClose }) {
       "div",
       { class: "sidebar-head" },
       h("a", { class: "workspace-name", href: "#/" }, app.store.session.workspace_name ?? "Parley"),
-      h("button", { type: "button", class: "icon-button", "aria-label": "Hide the sidebar", onClick: onClose }, icon("close")),
+      h("button", { type: "button", class: "icon-button", "aria-label": "Hide the sidebar", title: "Hide the sidebar", onClick: onClose }, icon("sidebar")),
     ),
     h("ul", { class: "places" }, places.map(({ link }) => h("li", null, link))),
     h(

@@ -6,7 +6,9 @@ const DAY = 24 * HOUR;
 const REFRESH_MS = 20_000;
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const narrow = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
+const medium = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const weekday = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
 const withYear = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long", year: "numeric" });
 const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
@@ -17,9 +19,19 @@ export function clockTime(text) {
   return clock.format(new Date(text));
 }
 
+/** 14:05 in every language, where there is no room for more. */
+export function narrowTime(text) {
+  return narrow.format(new Date(text));
+}
+
 /** Monday, 16 November 2026 at 14:05:12 */
 export function exactTime(text) {
   return exact.format(new Date(text));
+}
+
+/** 16 Nov 2026, 14:05 */
+export function mediumTime(text) {
+  return medium.format(new Date(text));
 }
 
 /** The local day as a key: two times of the same day have the same one. */

@@ -64,7 +64,7 @@ async function reEnrich(app, name) {
   const queued = await app.dialog.ask({
     title: name === null ? "Run all plugins again" : `Run ${name} again`,
     action: "Queue",
-    fields: [{ name: "since", label: "From event", value: "0", hint: "Messages that were written or edited at this event or later; 0 for all of history.", required: true }],
+    fields: [{ name: "since", label: "After event", value: "0", hint: "Messages posted or edited after this event; 0 for all of history.", required: true }],
     save: async ({ since }) => {
       if (!/^\d{1,15}$/.test(since)) throw new Error("The number of an event is a whole number");
       const body = { since_event_id: Number(since), ...(name === null ? {} : { plugin_name: name }) };

@@ -3,6 +3,7 @@
  * sent; sending hands over to the outbox and never waits.
  */
 
+import { enterSends, isSendKey } from "./enter_sends.js";
 import { h, replace } from "../dom.js";
 import { headOf } from "./quote_node.js";
 import { icon } from "../icons.js";
@@ -12,7 +13,6 @@ import { throttle } from "../throttle.js";
 
 const SAVE_EVERY_MS = 400;
 const CONTENT_BYTES_MAX = 65_536;
-const TOUCH = window.matchMedia("(pointer: coarse)");
 
 /** `onSent()` is told after a message was handed over; `goTo(id)` shows the message that is answered. */
 export function mountComposer(app, topicId, { title, onSent, goTo }) {
@@ -49,7 +49,6 @@ export function mountComposer(app, topicId, { title, onSent, goTo }) {
     h("div", { class: "composer-foot" }, problem, hint, h("label", { class: "composer-setting" }, setting, "Enter sends")),
   );
 
-  const enterSends = () => prefs.get("enter_sends", !TOUCH.matches);
   const saveSoon = throttle(save, SAVE_EVERY_MS);
 
   function save() {
@@ -69,8 +68,8 @@ export function mountComposer(app, topicId, { title, onSent, goTo }) {
     const isTooLong = bytes > CONTENT_BYTES_MAX;
     problem.textContent = isTooLong ? `Too long by ${bytes - CONTENT_BYTES_MAX} bytes` : "";
     send.disabled = isEmpty || isTooLong;
-    setting.checked = enterSends();
-    hint.textContent = enterSends() ? "Shift+Enter for a new line" : `${/Mac/.test(navigator.platform) ? "⌘" : "Ctrl"}+Enter sends`;
+    setting.checked = enterSends(prefs);
+    hint.textContent = setting.checked ? "Shift+Enter for a new line" : `${/Mac/.test(navigator.platform) ? "⌘" : "Ctrl"}+Enter sends`;
     chip.hidden = replyTo === null;
     if (replyTo !== null) replace(chip, ...chipContent());
   }
@@ -92,9 +91,7 @@ export function mountComposer(app, topicId, { title, onSent, goTo }) {
 
   function onKey(event) {
     if (event.key === "Escape" && replyTo !== null) setReply(null);
-    if (event.key !== "Enter" || event.isComposing) return;
-    const isSend = enterSends() ? !event.shiftKey : event.ctrlKey || event.metaKey;
-    if (!isSend) return;
+    if (!isSendKey(event, prefs)) return;
     event.preventDefault();
     void submit();
   }

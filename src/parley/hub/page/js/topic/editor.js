@@ -6,6 +6,7 @@
 import { errorNotice } from "../errors.js";
 import { fitHeight } from "./fit_height.js";
 import { h, replace } from "../dom.js";
+import { isSendKey } from "./enter_sends.js";
 import { saveEdit } from "./conflict.js";
 
 /** `onDone(message)` gets the message as it is now, or null if the person changed nothing. */
@@ -30,12 +31,10 @@ export function createEditor(app, message, { onDone }) {
   );
 
   function onKey(event) {
-    if (event.isComposing) return;
-    const enterSends = app.prefs.get("enter_sends", true);
     if (event.key === "Escape") {
       event.stopPropagation();
       onDone(null);
-    } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey || (enterSends && !event.shiftKey))) {
+    } else if (isSendKey(event, app.prefs)) {
       event.preventDefault();
       void submit();
     }

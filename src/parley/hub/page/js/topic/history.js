@@ -2,7 +2,7 @@
 
 import { diffNodes } from "../diff_nodes.js";
 import { errorNotice } from "../errors.js";
-import { exactTime } from "../time.js";
+import { exactTime, mediumTime } from "../time.js";
 import { h, replace } from "../dom.js";
 import { topicHref } from "../router.js";
 
@@ -34,7 +34,7 @@ function entryNode(app, { version, ts, change, content_raw: content, topic_id: t
   return h(
     "li",
     { class: "history-entry", dataset: { version } },
-    h("h3", null, `${TITLES[change] ?? change}${by}`, h("span", { class: "history-when" }, ` · version ${version} · ${exactTime(ts)}`)),
+    h("h3", null, `${TITLES[change] ?? change}${by}`, h("span", { class: "history-when", title: exactTime(ts) }, ` · version ${version} · ${mediumTime(ts)}`)),
     change === "moved" && topicId !== null ? movedTo(app, topicId) : null,
     change === "moved" ? null : textOf(content, before),
   );

@@ -6,7 +6,7 @@
  */
 
 import { avatar, senderName } from "../avatar.js";
-import { clockTime, exactTime } from "../time.js";
+import { clockTime, exactTime, narrowTime } from "../time.js";
 import { h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { quoteNode } from "./quote_node.js";
@@ -61,8 +61,8 @@ function drawFrame(node, message, isGrouped, context) {
   node.classList.toggle("is-grouped", isGrouped);
   node.classList.toggle("is-deleted", isDeleted);
   node.setAttribute("aria-label", `${message.sender}, ${exactTime(message.created_at)}${isDeleted ? ", deleted" : ""}`);
-  replace(parts.gutter, isGrouped ? timeLink(message) : avatar(message.sender));
-  replace(parts.head, isGrouped ? null : [senderName(message.sender), timeLink(message)], mark(message, context));
+  replace(parts.gutter, isGrouped ? timeLink(message, narrowTime) : avatar(message.sender));
+  replace(parts.head, isGrouped ? null : [senderName(message.sender), timeLink(message, clockTime)], mark(message, context));
   parts.head.hidden = parts.head.childElementCount === 0;
 }
 
@@ -79,11 +79,11 @@ function drawQuote(place, message, quoted, context) {
   replace(place, message.reply_to === null ? null : quoteNode(message.reply_to, quoted, context.actions.goTo));
 }
 
-function timeLink(message) {
+function timeLink(message, format) {
   return h(
     "a",
     { class: "message-time", href: topicHref(message.topic_id, message.id), title: exactTime(message.created_at) },
-    h("time", { datetime: message.created_at }, clockTime(message.created_at)),
+    h("time", { datetime: message.created_at }, format(message.created_at)),
   );
 }
 

@@ -4,7 +4,7 @@
  */
 
 import { errorNotice } from "../errors.js";
-import { exactTime } from "../time.js";
+import { mediumTime } from "../time.js";
 import { h, replace } from "../dom.js";
 import { newKey } from "../api.js";
 import { topicPicker } from "./topic_picker.js";
@@ -94,7 +94,7 @@ function previewNodes({ count }, ends, target) {
   const what = count === 1 ? "1 message" : `${count.toLocaleString()} messages`;
   const range =
     count === 1
-      ? `by ${first.sender}, ${exactTime(first.created_at)}`
-      : `from ${first.sender}, ${exactTime(first.created_at)}, to ${last.sender}, ${exactTime(last.created_at)}`;
+      ? `by ${first.sender}, ${mediumTime(first.created_at)}`
+      : `from ${first.sender}, ${mediumTime(first.created_at)}, to ${last.sender}, ${mediumTime(last.created_at)}`;
   return [h("strong", null, what), ` will move to `, h("strong", null, target.title), `: ${range}.`];
 }

@@ -7,11 +7,15 @@ import { dayKey, dayName } from "../time.js";
 
 const GROUP_SECONDS = 300;
 
-/** `newAfterId` is the last message seen before the topic was opened; null draws no line. `me` is the reader's own name. */
+/**
+ * `newAfterId` is the last message seen before; the line stands where the new ones begin, if that is in the window, and null
+ * draws none. `me` is the reader's own name.
+ */
 export function rowsOf(model, { newAfterId, me }) {
   const rows = [];
   let previous = null;
-  let lineDrawn = newAfterId === null;
+  const beginsHere = newAfterId !== null && (!model.hasOlder || (model.messages[0]?.id ?? "") <= newAfterId);
+  let lineDrawn = !beginsHere;
   const departures = new Map(model.departures.map((one) => [one.beforeId, one]));
   for (const message of model.messages) {
     const day = dayKey(message.created_at);

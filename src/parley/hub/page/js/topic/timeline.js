@@ -52,13 +52,13 @@ export class Timeline {
     this.#keeper = new ScrollKeeper(this.scroller, this.#list, pending);
     model.readerAt = () => this.#keeper.anchorNode?.dataset.messageId ?? null;
     this.drawSoon = oncePerFrame(() => this.#closed || this.draw());
-    const onVisible = () => document.visibilityState === "visible" && this.#look();
     this.scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
-    document.addEventListener("visibilitychange", onVisible);
+    const onVisibility = () => this.#visibilityChanged();
+    document.addEventListener("visibilitychange", onVisibility);
     this.#stops = [
       model.onChange(this.drawSoon),
       model.onArrival((message) => this.#arrived(message)),
-      () => document.removeEventListener("visibilitychange", onVisible),
+      () => document.removeEventListener("visibilitychange", onVisibility),
       () => this.#keeper.close(),
     ];
   }
@@ -160,7 +160,8 @@ export class Timeline {
     this.jump.classList.toggle("jump-new", count > 0);
     this.jump.lastChild.textContent = count > 0 ? `${count} new ${count === 1 ? "message" : "messages"}` : "Newest";
     const line = this.#list.keyedNodes?.get("new");
-    this.jumpNew.hidden = line === undefined || !this.#keeper.isAboveView(line);
+    const isFurtherUp = this.newAfterId !== null && this.#model.hasOlder && this.#model.messages[0]?.id > this.newAfterId;
+    this.jumpNew.hidden = line === undefined ? !isFurtherUp : !this.#keeper.isAboveView(line);
   }
 
   #scrolled() {
@@ -214,10 +215,28 @@ export class Timeline {
     if (sees && newest !== undefined) this.onSeen(newest.id);
   }
 
-  #goToNewLine() {
-    const line = this.#list.keyedNodes?.get("new");
-    if (line !== undefined) this.#keeper.toNode(line);
+  async #goToNewLine() {
+    const line = () => this.#list.keyedNodes?.get("new");
+    this.#keeper.following = false;
+    if (line() === undefined) await this.#try(() => this.#model.openAround(this.newAfterId));
+    this.draw();
+    if (line() !== undefined) this.#keeper.toNode(line());
     this.#drawJumps();
+  }
+
+  /** What comes while nobody looks is marked as new when they look again. */
+  #visibilityChanged() {
+    const newest = this.#model.messages.at(-1)?.id ?? null;
+    const isHidden = document.visibilityState === "hidden";
+    if (isHidden && this.#keeper.following && !this.#model.hasNewer) this.newAfterId = newest;
+    else if (!isHidden && this.newAfterId === newest) this.newAfterId = null;
+    if (!isHidden) this.draw();
+  }
+
+  /** Marks what came after a message as new, if anything did. */
+  markNewAfter(seenId) {
+    const newest = this.#model.messages.at(-1)?.id ?? "";
+    this.newAfterId = seenId !== null && newest > seenId ? seenId : null;
   }
 }
 

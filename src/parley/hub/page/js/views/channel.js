@@ -10,7 +10,7 @@ import { throttle } from "../throttle.js";
 const DRAW_EVERY_MS = 200;
 
 export function mount(root, app, { channel_id: channelId }) {
-  const { store, unread } = app;
+  const { store, unread, lastMessages } = app;
   const title = h("h1");
   const note = h("p", { class: "page-note" });
   const add = h("button", { type: "button", class: "button button-primary", onClick: () => createTopic(app, store.channels.get(channelId)) }, icon("plus"), "New topic");
@@ -36,12 +36,14 @@ export function mount(root, app, { channel_id: channelId }) {
     replace(state, isEmpty ? h("p", { class: "notice" }, "No topics yet. Agents and people talk in topics: make the first one.") : null);
     more.hidden = !store.topicsLoaded(channelId) || !store.hasMoreTopics(channelId);
     if (!store.topicsLoaded(channelId)) store.loadTopics(channelId).catch(() => {});
+    void lastMessages.load(channelId);
   }
 
   const drawSoon = throttle(draw, DRAW_EVERY_MS);
   const stops = [
     store.onChange(drawSoon),
     unread.onChange(drawSoon),
+    lastMessages.onChange(drawSoon),
     everyNowAndThen(drawSoon),
     drawSoon.cancel,
     app.commands.add({ id: "topic.create", title: "New topic in this channel", keys: "c", run: () => add.click(), when: () => !add.hidden }),

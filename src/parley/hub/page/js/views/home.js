@@ -11,7 +11,7 @@ const ROWS_MAX = 60;
 const DRAW_EVERY_MS = 200;
 
 export function mount(root, app) {
-  const { store, unread } = app;
+  const { store, unread, lastMessages } = app;
   const list = h("ul", { class: "topic-table", "aria-label": "Recent topics" });
   const body = h("div");
   const page = h(
@@ -30,11 +30,14 @@ export function mount(root, app) {
     if (list.parentNode !== body) replace(body, list);
     const rows = topics.slice(0, ROWS_MAX);
     reconcile(list, rows, (topic) => topic.id, (topic) => createTopicRow(app, topic, { withChannel: true }), (node, topic) => updateTopicRow(app, node, topic));
-    for (const channel of store.channels.values()) if (!store.topicsLoaded(channel.id)) store.loadTopics(channel.id).catch(() => {});
+    for (const channel of store.channels.values()) {
+      if (!store.topicsLoaded(channel.id)) store.loadTopics(channel.id).catch(() => {});
+      void lastMessages.load(channel.id);
+    }
   }
 
   const drawSoon = throttle(draw, DRAW_EVERY_MS);
-  const stops = [store.onChange(drawSoon), unread.onChange(drawSoon), everyNowAndThen(drawSoon), drawSoon.cancel];
+  const stops = [store.onChange(drawSoon), unread.onChange(drawSoon), lastMessages.onChange(drawSoon), everyNowAndThen(drawSoon), drawSoon.cancel];
   app.setTitle("Home");
   root.append(page);
   draw();

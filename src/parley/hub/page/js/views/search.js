@@ -16,7 +16,7 @@ const TYPING_MS = 180;
 const PAGE_ROWS = 50;
 const ENOUGH_ROWS = 15;
 const PAGES_BY_ITSELF = 6;
-const NAMES = ["q", "channel", "topic", "sender", "from", "to"];
+const NOTHING = { q: "", channel: "", topic: "", sender: "", from: "", to: "" };
 const PLAIN_WORDS = /^[\p{L}\p{N}\s]*[\p{L}\p{N}]{2}$/u;
 const OPERATOR = /(?:^|\s)(?:AND|OR|NOT|NEAR)$/;
 
@@ -32,7 +32,7 @@ export function mount(root, app, params) {
 class SearchView {
   constructor(app) {
     this.app = app;
-    this.params = withDefaults({});
+    this.params = NOTHING;
     this.messages = [];
     this.asked = null;
     this.indexed = true;
@@ -72,7 +72,7 @@ class SearchView {
 
   /** The address changed. */
   update(params) {
-    this.params = withDefaults(params);
+    this.params = { ...NOTHING, ...params };
     this.filters.show(this.params);
     const asked = JSON.stringify([this.params.q.trim(), this.params.channel, this.params.topic]);
     if (asked === this.asked) return this.draw();
@@ -189,10 +189,6 @@ class SearchView {
     if (this.params.channel || this.params.topic) return "Try without the channel or the topic.";
     return "Try fewer words, or the beginning of one with a star: deploy*";
   }
-}
-
-function withDefaults(params) {
-  return Object.fromEntries(NAMES.map((name) => [name, params[name] ?? ""]));
 }
 
 /** Plain words, the last of them taken as the beginning of a word. */

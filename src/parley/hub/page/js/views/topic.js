@@ -126,8 +126,9 @@ function openTopic(root, app, topicId, messageId) {
   }
 
   async function begin() {
-    timeline.newAfterId = app.unread.seenUpTo(topicId);
+    const seenId = app.unread.seenUpTo(topicId);
     await model.openNewest();
+    timeline.markNewAfter(seenId);
     await timeline.goToNewest();
   }
 
