@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from parley.app.health import ask_health, read_server_file
+from parley.app.plugins import check_plugins
 from parley.app.processes import pid_is_alive
 from parley.core.errors import AgentlipRunning, ParleyError
 from parley.core.exits import Exit
@@ -38,6 +39,7 @@ def examine(workspace: Workspace) -> list[Check]:
         *check_checkpoint(workspace),
         check_token(workspace),
         *check_serving(workspace),
+        *check_plugins(workspace),
     ]
 
 

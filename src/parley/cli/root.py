@@ -52,6 +52,8 @@ ENTRIES: Final = (
     Entry("Messages", "attachment", "Add and list the attachments of a topic."),
     Entry("Messages", "search", "Find messages by their text."),
     Entry("Messages", "listen", "Print events as they happen, one JSON object a line."),
+    Entry("Plugins", "trust", "Let the plugins that a workspace brings run."),
+    Entry("Plugins", "plugin", "Make, test and list plugins."),
     Entry("Plugins", "re-enrich", "Queue messages for the plugins again, from an event on."),
     Entry("Keeping", "archive", "Move old events and messages to a sealed file."),
     Entry("Keeping", "backup", "Copy the database, also while a hub is running."),
