@@ -22,6 +22,7 @@ UPPER_CASE = {
     *(name for name in vars(limits) if name.isupper()),
     "NO_COLOR",
     "PARLEY_WORKSPACE",
+    "PARLEY_HOME",
 }
 WORD = r"[a-z][a-z-]*"
 
