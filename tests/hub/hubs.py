@@ -8,7 +8,7 @@ import asyncio
 import functools
 import socket
 import tempfile
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from structlog.testing import LogCapture
 from parley.core.clock import Clock, ManualClock
 from parley.core.fold import Difference, differences, fold
 from parley.core.settings import Settings
+from parley.hub.derived.loading import PluginSource
 from parley.hub.http.protocol import HubHttpProtocol
 from parley.hub.hub import Hub
 from parley.hub.lifecycle import prepare_database
@@ -153,9 +154,18 @@ def _new_database(fts: bool) -> bytes:
         return workspace.db.read_bytes()
 
 
+PluginsOf = Callable[[Workspace, Settings], PluginSource]
+"""Which plugins a hub is started with."""
+
+
 @asynccontextmanager
 async def open_hub(
-    folder: Path, tables: Tables | None = None, *, clock: Clock | None = None, port: int = PORT
+    folder: Path,
+    tables: Tables | None = None,
+    *,
+    clock: Clock | None = None,
+    port: int = PORT,
+    plugins: PluginsOf | None = None,
 ) -> AsyncGenerator[OpenHub]:
     """A hub without a socket. Leaving the context stops it as cleanly as a stop does, short of ``server.json``."""
     clock = clock if clock is not None else ManualClock()
@@ -176,11 +186,13 @@ async def open_hub(
         instance_id=INSTANCE_ID,
         db_id=prepared.db_id,
         port=port,
+        plugins=None if plugins is None else plugins(workspace, settings),
         stop=stops.append,
         token_changed=lambda: None,
     )
     headers = {"Authorization": f"Bearer {tokens.current}"}
     transport = httpx.ASGITransport(app=hub.app)
+    await hub.derived.start()
     try:
         async with httpx.AsyncClient(
             transport=transport, base_url=f"http://127.0.0.1:{port}", headers=headers
@@ -188,19 +200,20 @@ async def open_hub(
             yield OpenHub(hub, Api(client), clock, log, stops)
     finally:
         hub.in_flight.close()
+        await hub.derived.stop()
         await hub.store.close(DEADLINE_SECONDS)
         hub.checkpointer.stop(timeout=DEADLINE_SECONDS)
 
 
 @asynccontextmanager
 async def serve_hub(
-    folder: Path, tables: Tables | None = None, *, clock: Clock | None = None
+    folder: Path, tables: Tables | None = None, *, clock: Clock | None = None, plugins: PluginsOf | None = None
 ) -> AsyncGenerator[OpenHub]:
     """A hub behind a real socket on a free port of 127.0.0.1, served by this test's own event loop."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    async with open_hub(folder, tables, clock=clock, port=port) as opened:
+    async with open_hub(folder, tables, clock=clock, port=port, plugins=plugins) as opened:
         config = uvicorn.Config(
             opened.hub.app,
             http=HubHttpProtocol,
