@@ -11,7 +11,6 @@ from parley.core.clock import SystemClock
 from parley.core.errors import InvalidInput, PluginFailed, WorkspaceNotFound
 
 if TYPE_CHECKING:
-    from parley.plugin.contract import Message
     from parley.workspace.layout import Workspace
 
 app = group("Make, test and list plugins.")
@@ -113,7 +112,7 @@ def _workspace(call: Call) -> "Workspace | None":
         return None
 
 
-def _subject(call: Call, trying: Any, text: str | None, message: str | None, file: Path | None) -> "Message":
+def _subject(call: Call, trying: Any, text: str | None, message: str | None, file: Path | None) -> Any:
     if sum(given is not None for given in (text, message, file)) != 1:
         raise InvalidInput("Give one of --text, --message and --file.")
     if message is not None:

@@ -1,7 +1,7 @@
 """``parley trust``: let the plugins that a workspace brings run."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -9,9 +9,6 @@ from parley.cli.call import Call, command, load_app, single
 from parley.core.clock import SystemClock
 from parley.core.errors import InvalidInput
 from parley.core.exits import Exit
-
-if TYPE_CHECKING:
-    from parley.app.trust import Review
 
 app = single()
 
@@ -43,7 +40,7 @@ def trust(
         return _list(call, module.trusted_workspaces())
     if revoke:
         return _revoke(call, module.revoke(call.workspace()))
-    seen: Review = module.review(call.workspace())
+    seen = module.review(call.workspace())
     if seen.needed and not seen.trusted:
         if not call.json:
             _show(call, seen)
@@ -55,7 +52,7 @@ def trust(
     return _tell(call, seen, "They are trusted already." if seen.needed else "No plugin here needs your trust.")
 
 
-def _tell(call: Call, seen: "Review", words: str) -> int:
+def _tell(call: Call, seen: Any, words: str) -> int:
     if call.json:
         call.out.data(seen.report())
     else:
@@ -73,7 +70,7 @@ def _agreed(call: Call) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _show(call: Call, seen: "Review") -> None:
+def _show(call: Call, seen: Any) -> None:
     out = call.out
     out.line(f"Plugins that come with {seen.workspace.root}:")
     for plugin in seen.plugins:
