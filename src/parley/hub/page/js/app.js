@@ -17,7 +17,7 @@ import * as dialog from "./dialog.js";
 import { mountShell } from "./shell.js";
 import { registerCommands } from "./general_commands.js";
 
-export async function startApp(root, { api, router, announce, session, onLoggedOut }) {
+export async function startApp(root, { api, router, announce, session, onLoggedOut, onReset }) {
   const { replay_until: cursor, events } = await api.get("/api/v1/events", { tail: 1 });
   const prefs = new Prefs(session.db_id);
   const store = new Store(api, session);
@@ -31,23 +31,24 @@ export async function startApp(root, { api, router, announce, session, onLoggedO
   const outlet = new Outlet(shell.main, app);
   app.setTitle = shell.setTitle;
 
+  /** Loads the channels; what cannot be loaded now is when the connection is back. */
+  const loadStore = () => store.loaded || store.load().catch(() => {});
   const stops = [
     feed.onEvent((event) => {
       store.apply(event);
       unread.apply(event);
       lastMessages.apply(event);
     }),
-    feed.onState((state) => state === "logged-out" && onLoggedOut()),
-    feed.onReset(() => {
-      store.clear();
-      void store.load();
-      void outlet.reload();
+    feed.onState((state) => {
+      if (state === "logged-out") onLoggedOut();
+      if (state === "live") loadStore();
     }),
+    feed.onReset(onReset),
     router.onChange(() => router.code === null && outlet.show()),
     registerCommands(app),
   ];
   feed.start({ dbId: session.db_id, cursor });
-  void store.load();
+  loadStore();
   outbox.resume();
   await Promise.all([installKeys(app, stops), outlet.show()]);
   return {

@@ -32,7 +32,7 @@ export function mountChannelList(app) {
     const channels = store.channelList.map(rowsOf).filter((entry) => filter === "" || entry.topics.length > 0 || entry.matches);
     reconcile(element, channels, ({ channel }) => channel.id, createChannelNode, updateChannelNode);
     element.dataset.empty = String(store.loaded && channels.length === 0);
-    const count = [...store.topics.values()].filter((topic) => unread.of(topic) !== null).length;
+    const count = [...store.topics.values()].filter((topic) => unread.isUnread(topic)).length;
     if (count !== lastUnread) unreadTopics.emit((lastUnread = count));
     loadWhatIsNeeded(channels);
   }
@@ -49,7 +49,7 @@ export function mountChannelList(app) {
       matches: inChannel,
       topics: folded ? [] : topics.slice(0, most),
       hasMore: !folded && (topics.length > most || (store.hasMoreTopics(channel.id) && store.topicsLoaded(channel.id))),
-      isUnread: known.some((topic) => unread.of(topic) !== null),
+      isUnread: known.some((topic) => unread.isUnread(topic)),
     };
   }
 

@@ -6,8 +6,8 @@
  *
  * The cursor is the last event that was passed on; a new connection asks for what follows it, and whatever comes twice is
  * dropped. A failed WebSocket does not tell why, so the feed then asks over HTTP: is there a hub, is it ours, does it know us?
- * When the log cannot be continued from the cursor (archived, or restored from a backup) the listeners of `onReset`
- * load their state anew, and the feed goes on from the log's end.
+ * When the log cannot be continued from the cursor (archived, or restored from a backup) the feed ends and tells the
+ * listeners of `onReset`, who begin anew.
  */
 
 import { Emitter } from "./emitter.js";
@@ -50,7 +50,7 @@ export class Feed {
     return this.#states.on(listener);
   }
 
-  /** Called when the log could not be continued: everything loaded before must be loaded again. */
+  /** Called when the log cannot be continued: the feed has stopped, and everything must be loaded again. */
   onReset(listener) {
     return this.#resets.on(listener);
   }
@@ -97,7 +97,7 @@ export class Feed {
   #welcomed(frame) {
     this.#failures = 0;
     this.reason = "";
-    if (frame.reset === true) return this.#startOver();
+    if (frame.reset === true) return this.#reset();
     this.#until = frame.replay_until;
     this.#become(this.#until > this.cursor ? "catching-up" : "live");
   }
@@ -113,7 +113,7 @@ export class Feed {
     this.#socket = null;
     if (this.#stopped) return;
     if (CLOSED_FOR_GOOD[code] !== undefined) return this.#end(CLOSED_FOR_GOOD[code]);
-    if (code === CURSOR_EXPIRED) return this.#startOver();
+    if (code === CURSOR_EXPIRED) return this.#reset();
     this.#lookWhy();
   }
 
@@ -145,18 +145,9 @@ export class Feed {
     }
   }
 
-  /** The log does not go on from our cursor: on from its end, with all state loaded again. */
-  async #startOver() {
-    this.#socket?.close(1000);
-    this.#socket = null;
-    try {
-      this.cursor = (await this.#api.get("/api/v1/events", { tail: 1 })).replay_until;
-    } catch {
-      return this.#lookWhy();
-    }
-    if (this.#stopped) return;
+  #reset() {
+    this.stop();
     this.#resets.emit();
-    this.#connect();
   }
 
   #end(state) {

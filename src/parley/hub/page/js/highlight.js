@@ -87,7 +87,7 @@ function patternOf(terms, whole) {
 }
 
 function escaped(text) {
-  return text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
+  return text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
 }
 
 /** The text without case and accents; `places[i]` is where its character `i` stands in the text. */

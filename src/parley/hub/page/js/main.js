@@ -23,10 +23,17 @@ async function begin() {
   if (router.code !== null) return signIn(router.code);
   try {
     const session = await api.get("/api/v1/ui/session");
-    show(await startApp(root, { api, router, announce, session, onLoggedOut: () => showLogin({ reason: "ended" }) }));
+    const onLoggedOut = () => showLogin({ reason: "ended" });
+    show(await startApp(root, { api, router, announce, session, onLoggedOut, onReset: beginAnew }));
   } catch (error) {
     if (error.status !== 401) showLogin({ reason: "unreachable", error });
   }
+}
+
+/** The log could not be continued: everything that was loaded may be wrong. */
+function beginAnew() {
+  show(null);
+  return begin();
 }
 
 /** Exchanges the one-time code of the address for a session, and takes the code out of the history. */

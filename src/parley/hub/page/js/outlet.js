@@ -40,12 +40,6 @@ export class Outlet {
     this.#shown = { name: route.name, view: module.mount(this.#root, this.#app, params) };
   }
 
-  /** Mounts the present view again from nothing. */
-  reload() {
-    this.clear();
-    return this.show();
-  }
-
   clear() {
     this.#shown?.view.unmount();
     this.#shown = null;

@@ -2,9 +2,12 @@
 
 import { h, replace } from "./dom.js";
 
+let counter = 0;
+
 /** A control with its name above it. */
 export function labelled(name, control) {
-  return h("label", { class: "filter" }, h("span", null, name), control);
+  control.id = `filter-${(counter += 1)}`;
+  return h("div", { class: "filter" }, h("label", { for: control.id }, name), control);
 }
 
 /** `onChange({channel, topic})` is called with the new choice; `show({channel, topic})` sets it and its lists. */

@@ -46,7 +46,7 @@ export function mountSidebar(app, { onClose }) {
       h("a", { class: "workspace-name", href: "#/" }, app.store.session.workspace_name ?? "Parley"),
       h("button", { type: "button", class: "icon-button", "aria-label": "Hide the sidebar", title: "Hide the sidebar", onClick: onClose }, icon("sidebar")),
     ),
-    h("ul", { class: "places" }, places.map(({ link }) => h("li", null, link))),
+    h("ul", { class: "places" }, [...places.map(({ link }) => link), commandsButton(app)].map((place) => h("li", null, place))),
     h(
       "div",
       { class: "sidebar-tools" },
@@ -87,4 +87,16 @@ export function mountSidebar(app, { onClose }) {
       list.unmount();
     },
   };
+}
+
+/** Opens the palette, for those who do not know its key yet or have no keyboard. */
+function commandsButton(app) {
+  const key = /Mac/.test(navigator.platform) ? "⌘K" : "Ctrl K";
+  return h(
+    "button",
+    { type: "button", class: "place", onClick: () => app.commands.run("palette.open") },
+    icon("prompt"),
+    "Commands",
+    h("kbd", { class: "kbd", "aria-hidden": "true" }, key),
+  );
 }

@@ -15,6 +15,8 @@ export class Store {
   #tell = oncePerFrame(() => this.#changes.emit());
   #pages = new Map();
   #fetching = new Map();
+  /** Topics by channel and in order, until one of them changes. */
+  #byChannel = null;
 
   constructor(api, session) {
     this.#api = api;
@@ -37,21 +39,17 @@ export class Store {
     this.#tell();
   }
 
-  /** Forgets everything, for when the log could not be continued. */
-  clear() {
-    this.loaded = false;
-    this.channels.clear();
-    this.topics.clear();
-    this.#pages.clear();
-  }
-
   get channelList() {
     return [...this.channels.values()].sort((a, b) => a.name.localeCompare(b.name));
   }
 
   /** The topics of a channel that are known, most recent first. */
   topicsOf(channelId) {
-    return [...this.topics.values()].filter((topic) => topic.channel_id === channelId).sort(newerFirst);
+    if (this.#byChannel === null) {
+      this.#byChannel = Map.groupBy(this.topics.values(), (topic) => topic.channel_id);
+      for (const topics of this.#byChannel.values()) topics.sort(newerFirst);
+    }
+    return this.#byChannel.get(channelId) ?? [];
   }
 
   /** Whether more topics of a channel can be loaded; true before the first page. */
@@ -123,14 +121,19 @@ export class Store {
     }
     if (ts < known.updated_at) return;
     if ((changes.last_message_id ?? "") < (known.last_message_id ?? "")) changes = withoutLastMessage(changes);
-    this.topics.set(topicId, { ...known, ...changes, updated_at: ts });
+    this.#set({ ...known, ...changes, updated_at: ts });
     this.#tell();
   }
 
   #keep(topic) {
     const known = this.topics.get(topic.id);
     if (known !== undefined && topic.updated_at < known.updated_at) return;
-    this.topics.set(topic.id, { ...known, ...topic });
+    this.#set({ ...known, ...topic });
+  }
+
+  #set(topic) {
+    this.topics.set(topic.id, topic);
+    this.#byChannel = null;
   }
 
   #once(name, work) {

@@ -37,21 +37,29 @@ export class Unread {
     return this.#changes.on(listener);
   }
 
-  /** `null` when all is read, else `{count, more}`; `count` is null until it is counted. */
+  isUnread(topic) {
+    const isNew = this.#isNew(topic.id, { id: topic.last_message_id, created_at: topic.last_message_at });
+    return isNew && this.#counts.get(topic.id)?.count !== 0;
+  }
+
+  /** For a topic that is shown: null when all is read, else `{count, more}`; `count` is null until it is counted. */
   of(topic) {
-    if (!this.#isNew(topic.id, { id: topic.last_message_id, created_at: topic.last_message_at })) return null;
+    if (!this.isUnread(topic)) return null;
     const known = this.#counts.get(topic.id);
-    if (known === undefined) {
-      this.#queue.add(topic.id);
-      void this.#countQueue();
-      return { count: null, more: false };
-    }
-    return known.count === 0 ? null : known;
+    if (known !== undefined) return known;
+    this.#queue.add(topic.id);
+    void this.#countQueue();
+    return { count: null, more: false };
   }
 
   /** The last message seen of a topic, or null. */
   seenUpTo(topicId) {
     return this.#seen[topicId] ?? null;
+  }
+
+  /** The last of these messages, oldest first, that was seen; null if none is known to have been. */
+  lastSeenAmong(topicId, messages) {
+    return this.seenUpTo(topicId) ?? messages.findLast((message) => !this.#isNew(topicId, message))?.id ?? null;
   }
 
   markSeen(topicId, messageId) {

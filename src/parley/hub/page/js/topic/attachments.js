@@ -53,11 +53,14 @@ export function mountAttachments(app, topicId, { onCount, goTo, onClose }) {
     }
   }
 
-  const off = app.feed.onEvent((event) => {
-    if (event.name === "topic.attachment_added" && event.data.attachment.topic_id === topicId) take([event.data.attachment]);
-  });
+  const stops = [
+    app.feed.onEvent((event) => {
+      if (event.name === "topic.attachment_added" && event.data.attachment.topic_id === topicId) take([event.data.attachment]);
+    }),
+    app.feed.onState((state) => state === "live" && problem.hasChildNodes() && load()),
+  ];
   void load();
-  return { element, load, unmount: off };
+  return { element, unmount: () => stops.forEach((stop) => stop()) };
 }
 
 function card({ kind, key, value_json: value, source_message_id: sourceId, created_at: at }, goTo) {

@@ -113,6 +113,7 @@ export function mountComposer(app, topicId, { title, onSent, goTo }) {
     onSent();
   }
 
+  window.addEventListener("pagehide", save);
   draw();
   requestAnimationFrame(() => fitHeight(input));
   return {
@@ -129,6 +130,7 @@ export function mountComposer(app, topicId, { title, onSent, goTo }) {
       input.setAttribute("aria-label", `Message in ${text}`);
     },
     unmount() {
+      window.removeEventListener("pagehide", save);
       saveSoon.cancel();
       save();
     },

@@ -148,6 +148,7 @@ export class TopicModel {
     const following = this.messages.find((message) => message.id > id)?.id ?? null;
     this.#window.remove(id);
     this.#depart(id, following, to);
+    if (this.messages.length === 0) this.#reloadSoon();
     this.#changes.emit();
   }
 
@@ -160,8 +161,8 @@ export class TopicModel {
   }
 
   #reloadSoon() {
-    clearTimeout(this.#reloadTimer);
-    this.#reloadTimer = setTimeout(() => {
+    this.#reloadTimer ??= setTimeout(() => {
+      this.#reloadTimer = null;
       const at = this.following ? null : this.readerAt();
       (at === null ? this.openNewest() : this.openAround(at)).catch(() => {});
     }, RELOAD_AFTER_MS);

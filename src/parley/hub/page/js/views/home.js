@@ -25,7 +25,7 @@ export function mount(root, app) {
     if (!store.loaded) return;
     if (store.channels.size === 0) return void replace(body, welcome(app));
     const topics = [...store.topics.values()].sort(
-      (a, b) => (unread.of(b) !== null) - (unread.of(a) !== null) || (a.updated_at < b.updated_at ? 1 : -1),
+      (a, b) => unread.isUnread(b) - unread.isUnread(a) || (a.updated_at < b.updated_at ? 1 : -1),
     );
     if (list.parentNode !== body) replace(body, list);
     const rows = topics.slice(0, ROWS_MAX);

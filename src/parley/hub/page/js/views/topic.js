@@ -126,9 +126,8 @@ function openTopic(root, app, topicId, messageId) {
   }
 
   async function begin() {
-    const seenId = app.unread.seenUpTo(topicId);
     await model.openNewest();
-    timeline.markNewAfter(seenId);
+    timeline.markNewAfter(app.unread.lastSeenAmong(topicId, model.messages));
     await timeline.goToNewest();
   }
 
