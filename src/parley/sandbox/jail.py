@@ -93,12 +93,13 @@ class Jail:
 
     def _hear_last_words(self) -> None:
         """Waits a moment for its own exit code and for what it still says about its end."""
-        self._keeper.wait(_LAST_WORDS_SECONDS)
+        deadline = time.monotonic() + _LAST_WORDS_SECONDS
         try:
             while not self._streams.all_ended:
-                self._streams.turn(time.monotonic() + _LAST_WORDS_SECONDS)
+                self._streams.turn(deadline)
         except (JailError, BrokenPipeError):
             return
+        self._keeper.wait(deadline - time.monotonic())
 
     def _keep_error_tail(self) -> None:
         errors = self._streams.errors

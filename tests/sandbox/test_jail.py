@@ -1,0 +1,180 @@
+"""Talking to a command in a jail: requests, answers, and the ways in which it can fall silent."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from parley.sandbox import Jail, JailError, Policy, python_command, run
+from parley.sandbox.view import interpreter
+
+pytestmark = pytest.mark.usefixtures("sandbox")
+ECHO = "import sys\nfor line in sys.stdin: print(line.strip(), flush=True)"
+
+
+def python(code: str) -> list[str]:
+    return [str(interpreter()), "-I", "-S", "-c", code]
+
+
+def test_each_line_that_is_sent_is_answered() -> None:
+    with Jail(python(ECHO), Policy()) as jail:
+        for number in range(100):
+            jail.send(b"line %d\n" % number)
+            assert jail.receive_line(20) == b"line %d" % number
+
+
+def test_lines_that_came_together_are_handed_over_one_by_one() -> None:
+    with Jail(python("print('one\\ntwo\\n\\nfour')"), Policy()) as jail:
+        assert [jail.receive_line(20) for _ in range(4)] == [b"one", b"two", b"", b"four"]
+
+
+def test_much_can_be_sent_while_much_comes_back() -> None:
+    """More than both pipes hold: neither side waits for the other."""
+    line = b"x" * 700_000 + b"\n"
+    with Jail(python("import os\nwhile data := os.read(0, 65_536): os.write(1, data)"), Policy()) as jail:
+        jail.send(line)
+        assert jail.receive_line(20) == line.strip()
+
+
+def test_who_does_not_answer_in_time_is_dead() -> None:
+    with Jail(python(ECHO), Policy()) as jail:
+        with pytest.raises(JailError) as raised:
+            jail.receive_line(0.1)
+        assert raised.value.reason == "timeout"
+        with pytest.raises(JailError) as raised:
+            jail.send(b"are you there?\n")
+        assert raised.value.reason == "ended"
+
+
+def test_who_does_not_read_in_time_is_dead() -> None:
+    with Jail(python("import signal; signal.pause()"), Policy(deadline_seconds=0.5)) as jail:
+        with pytest.raises(JailError) as raised:
+            jail.send(b"x" * 1_000_000)
+        assert raised.value.reason == "timeout"
+
+
+def test_a_line_without_an_end_is_cut_off() -> None:
+    code = "import sys\nwhile True: sys.stdout.write('x' * 1000)"
+    with Jail(python(code), Policy(output_bytes=100_000)) as jail:
+        with pytest.raises(JailError) as raised:
+            jail.receive_line(20)
+        assert raised.value.reason == "output"
+
+
+def test_endless_errors_are_cut_off() -> None:
+    code = "import sys\nwhile True: sys.stderr.write('x' * 1000)"
+    with Jail(python(code), Policy(output_bytes=100_000)) as jail:
+        with pytest.raises(JailError) as raised:
+            jail.receive_line(20)
+        assert raised.value.reason == "output"
+
+
+def test_who_ends_early_is_told_with_its_exit_code_and_its_last_words() -> None:
+    with Jail(python("import sys; sys.exit('x' * 10_000 + ' I cannot go on')"), Policy()) as jail:
+        with pytest.raises(JailError, match=r"exit code 1\)$") as raised:
+            jail.receive_line(20)
+        assert raised.value.reason == "ended"
+        assert jail.error_text.endswith("x I cannot go on\n")
+        assert len(jail.error_text) == 4_096
+
+
+def test_sending_to_one_that_has_ended_says_so() -> None:
+    with Jail(python("import os; os._exit(3)"), Policy()) as jail, pytest.raises(JailError, match="exit code 3"):
+        jail.receive_line(20)
+    with Jail(python("import os, signal; os.close(0); print(flush=True); signal.pause()"), Policy()) as jail:
+        jail.receive_line(20)
+        with pytest.raises(JailError) as raised:
+            jail.send(b"anyone?\n")
+        assert raised.value.reason == "ended"
+
+
+def test_errors_of_earlier_requests_are_kept_and_do_not_add_up() -> None:
+    code = "import sys\nfor line in sys.stdin: print('x' * 30_000, file=sys.stderr, flush=True); print(flush=True)"
+    with Jail(python(code), Policy(output_bytes=100_000)) as jail:
+        for _ in range(10):
+            jail.send(b"\n")
+            jail.receive_line(20)
+        assert set(jail.error_text) == {"x", "\n"}
+
+
+def test_closing_twice_does_nothing() -> None:
+    jail = Jail(python(ECHO), Policy())
+    jail.close()
+    jail.close()
+
+
+def test_a_jail_leaves_no_descriptor_behind() -> None:
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - the listing itself holds one
+    for _ in range(3):
+        with Jail(python(ECHO), Policy()):
+            pass
+        with pytest.raises(JailError):
+            Jail(["/no/such/program"], Policy())
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_a_command_that_is_not_there_is_unavailable() -> None:
+    with pytest.raises(JailError, match="No such file") as raised:
+        Jail(["/no/such/program"], Policy())
+    assert raised.value.reason == "unavailable"
+
+
+def test_a_run_hands_over_its_input_and_tells_how_it_ended() -> None:
+    code = "import sys; data = sys.stdin.read(); print(len(data)); print('talk', file=sys.stderr); sys.exit(4)"
+    finished = run(python(code), Policy(), stdin=b"x" * 300_000)
+    assert (finished.exit_code, finished.stdout, finished.stderr) == (4, b"300000\n", b"talk\n")
+
+
+def test_a_run_that_does_not_want_its_input_is_no_failure() -> None:
+    assert run(python("print('done')"), Policy(), stdin=b"x" * 1_000_000).stdout == b"done\n"
+
+
+def test_the_environment_is_what_was_given_and_nothing_of_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARLEY_TOKEN", "secret")
+    monkeypatch.setenv("LD_PRELOAD", "/no/such/library.so")
+    monkeypatch.setenv("PYTHONPATH", "/no/such/folder")
+    finished = run(python("import os; print(sorted(os.environ.items()))"), Policy(), environment={"GIVEN": "yes"})
+    given = {"GIVEN": "yes", "HOME": "/scratch", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "TMPDIR": "/scratch"}
+    assert finished.stdout.decode().strip() == str(sorted(given.items()))
+    assert finished.stderr == b""
+
+
+def test_a_module_of_ours_and_what_it_needs_can_be_run() -> None:
+    policy = Policy(files={"plugin/code.py": b"answer = 42"})
+    finished = run(python_command("parley"), policy)
+    assert b"Usage" in finished.stdout + finished.stderr
+    read = "import runpy; print(runpy.run_path('/app/plugin/code.py')['answer'])"
+    assert run(python(read), policy).stdout == b"42\n"
+
+
+def test_the_files_of_a_policy_cannot_be_changed(tmp_path: Path) -> None:
+    code = """
+import os
+for attempt in (
+    lambda: open('/app/plugin.py', 'w'),
+    lambda: os.chmod('/app/plugin.py', 0o777),
+    lambda: os.unlink('/app/plugin.py'),
+    lambda: os.rename('/app/plugin.py', '/scratch/plugin.py'),
+    lambda: open('/app/other.py', 'w'),
+    lambda: os.mkdir('/new'),
+    lambda: os.rmdir('/app'),
+):
+    try:
+        attempt()
+        print('changed')
+    except OSError:
+        pass
+print(open('/app/plugin.py').read())
+"""
+    assert run(python(code), Policy(files={"plugin.py": b"as it was"})).stdout == b"as it was\n"
+
+
+def test_what_runs_in_scratch_is_read_not_executed() -> None:
+    code = """
+import os, shutil, sys
+shutil.copy(sys.executable, '/scratch/program')
+os.chmod('/scratch/program', 0o700)
+os.execv('/scratch/program', ['program', '-c', ''])
+"""
+    finished = run(python(code), Policy(scratch_bytes=64 * 1024 * 1024))
+    assert b"PermissionError" in finished.stderr
