@@ -21,12 +21,14 @@ import uvloop
 
 from bench import machine
 from bench.figures import AGENTLIP, figure, verdict
+from bench.load.chromium import find_chromium
 from bench.load.hub import MESSAGE_BYTES, Hub
 from bench.plan import Plan
 from bench.rivals import nats_jetstream, redis_streams
-from bench.scenarios import fanout, history, insert, move
+from bench.scenarios import derived, fanout, history, hung, insert, move, page
+from parley.sandbox import missing
 
-SCENARIOS = ("insert", "edit", "tail", "replay", "move", "fanout", "redis", "nats")
+SCENARIOS = ("insert", "edit", "tail", "replay", "move", "fanout", "derived", "hung", "page", "redis", "nats")
 WITHOUT_FTS = "[search]\nfts = false\n"
 _LISTS = re.compile(r"\[([^][{}]*)\]")
 _RIVALS = {"redis": redis_streams, "nats": nats_jetstream}
@@ -56,6 +58,10 @@ async def run(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
         figures |= await _without_index(folder / "plain", plan, only)
     if {"insert", "tail", "replay", "move", "fanout"} & set(only):
         figures |= await _with_index(folder / "indexed", plan, only)
+    if {"derived", "hung"} & set(only):
+        figures |= await _with_plugins(folder, plan, only)
+    if "page" in only:
+        figures |= await _page(folder / "page", plan)
     rivals = {name: await _rival(name, folder / name, plan) for name in _RIVALS if name in only}
     about["machine"]["load_after"] = [round(load, 2) for load in os.getloadavg()]
     about["machine"]["python_loop_cpu_ms_after"] = machine.python_loop_cpu_ms()
@@ -100,6 +106,34 @@ async def _with_index(folder: Path, plan: Plan, only: list[str]) -> dict[str, An
             figures |= await _say("fan-out", fanout.fanout, hub, plan)
         figures["memory"] = figure("memory", [{"resident_mb": round(hub.process.resident_bytes() / 1e6, 1)}])
     return figures
+
+
+async def _with_plugins(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
+    """Nothing where no sandbox can be built: plugins do not run there."""
+    lacking = missing()
+    if lacking:
+        _progress(f"no plugin runs here: {'; '.join(lacking)}")
+        return {}
+    figures: dict[str, Any] = {}
+    if "derived" in only:
+        _progress("the linkifier in its sandbox")
+        figures |= derived.functions(folder, plan)
+        _progress("derived work")
+        figures |= await derived.derived(folder / "derived", plan)
+    if "hung" in only:
+        _progress("inserts beside plugins that hang, and beside busy ones")
+        figures |= await hung.hung(folder / "hung", plan)
+    return figures
+
+
+async def _page(folder: Path, plan: Plan) -> dict[str, Any]:
+    program = find_chromium()
+    if program is None:
+        _progress("no browser is here to load the page in (Debian package chromium)")
+        return {}
+    with Hub(folder, config=WITHOUT_FTS) as hub:
+        _progress(f"the page, with a topic of {plan.page} messages")
+        return await page.page(hub, program, plan)
 
 
 async def _say(

@@ -70,6 +70,11 @@ def latency_sample(latencies: Sequence[float]) -> Sample:
     }
 
 
+def ratios(sample: Sample, other: Sample, keys: Sequence[str]) -> Sample:
+    """How the values stand to those of another sample of the same round: ``cpu_us`` gives ``cpu_us_ratio``."""
+    return {f"{key}_ratio": round(sample[key] / other[key], 3) for key in keys}
+
+
 def figure(name: str, samples: Sequence[Sample]) -> dict[str, Any]:
     """Medians of the samples with their spread, and how they stand to the targets."""
     medians = {key: round(statistics.median(sample[key] for sample in samples), 3) for key in samples[0]}

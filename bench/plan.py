@@ -18,6 +18,12 @@ class Plan:
     move_large: int = 20_000
     fanout_closed: int = 400
     fanout_saturated: int = 4_000
+    derived: int = 5_000
+    derived_1: int = 500
+    hung_1: int = 1_000
+    hung_16: int = 5_000
+    page: int = 100_000
+    page_screens: int = 300
 
     def quick(self) -> Self:
         """The same with a tenth of the work: to see that everything runs, not to judge by."""

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -56,9 +56,10 @@ class Hub:
         topics = [await self.ask("POST", "/api/v1/topics", {"channel_id": channel_id, "title": t}) for t in titles]
         return [topic["topic"]["id"] for topic in topics]
 
-    def messages(self, topic_id: str, count: int) -> list[bytes]:
+    def messages(self, topic_id: str, count: int, text: Callable[[int], str] | None = None) -> list[bytes]:
         """Requests that post ``count`` messages of ``MESSAGE_BYTES`` bytes, made before the clock starts."""
-        bodies = ({"topic_id": topic_id, "sender": "bench", "content_raw": content(number)} for number in range(count))
+        text = text or content
+        bodies = ({"topic_id": topic_id, "sender": "bench", "content_raw": text(number)} for number in range(count))
         return [self.request("POST", "/api/v1/messages", body) for body in bodies]
 
     def __enter__(self) -> Self:
@@ -68,10 +69,10 @@ class Hub:
         self.process.stop()
 
 
-def by_command(folder: Path) -> ServerProcess:
+def by_command(folder: Path, environment: Mapping[str, str] | None = None) -> ServerProcess:
     """A hub as a user starts it, without rate limits."""
     argv = [sys.executable, "-m", "parley", "up", "--json", "--no-rate-limit", "--workspace", str(folder)]
-    return ServerProcess(argv, ready='"running"', folder=folder)
+    return ServerProcess(argv, ready='"running"', folder=folder, environment=environment)
 
 
 def content(number: int) -> str:

@@ -34,6 +34,16 @@ class Process:
         """User and system time of all its threads so far."""
         return time.clock_gettime((~self.pid << 3) | _CPU_CLOCK_OF_PROCESS)
 
+    def descendants(self) -> list["Process"]:
+        """The processes that it started, theirs, and so on, which run now."""
+        found: list[Process] = []
+        for listing in Path(f"/proc/{self.pid}/task").glob("*/children"):
+            for pid in map(int, listing.read_text().split()):
+                child = Process()
+                child.pid = pid
+                found += [child, *child.descendants()]
+        return found
+
     def resident_bytes(self) -> int:
         """Memory of the process that is in RAM now."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.figures import TARGETS, Target, figure, latency_sample, verdict
+from bench.figures import TARGETS, Target, figure, latency_sample, ratios, verdict
 from bench.load.process import NotReady, ServerProcess
 from bench.plan import Plan
 
@@ -46,6 +46,12 @@ def test_percentiles_of_latencies_are_in_milliseconds() -> None:
     assert latency_sample([number / 1000 for number in range(1, 101)]) == {"p50_ms": 50.5, "p99_ms": 100.0}
 
 
+def test_a_sample_is_compared_with_another_of_its_round() -> None:
+    assert ratios({"cpu_us": 150.0, "p50_ms": 1.0}, {"cpu_us": 100.0, "p50_ms": 9.0}, ("cpu_us",)) == {
+        "cpu_us_ratio": 1.5
+    }
+
+
 def test_a_quick_plan_does_a_tenth_as_often() -> None:
     assert Plan().quick().history == Plan().history // 10
     assert Plan().quick().repeat == Plan().repeat
@@ -59,6 +65,17 @@ def test_the_cpu_time_of_a_process_is_what_the_kernel_says(tmp_path: Path) -> No
         assert abs(process.cpu_seconds() - ticks / os.sysconf("SC_CLK_TCK")) < 0.05
         assert process.resident_bytes() > os.sysconf("SC_PAGE_SIZE")
         assert process.open_files() >= 3
+
+
+def test_what_a_process_has_started_is_found_down_to_the_last(tmp_path: Path) -> None:
+    child = f"import subprocess; subprocess.run([{sys.executable!r}, '-c', 'print(1, flush=True); input()'])"
+    code = f"import subprocess; subprocess.Popen([{sys.executable!r}, '-c', {child!r}], stdin=subprocess.PIPE).wait()"
+    with ServerProcess([sys.executable, "-c", code], ready="1", folder=tmp_path) as process:
+        found = process.descendants()
+        assert len(found) == 2
+        assert all(each.cpu_seconds() > 0 for each in found)
+        assert found[0].descendants()[0].pid == found[1].pid
+        assert found[1].descendants() == []
 
 
 def test_a_server_that_ends_before_it_serves_is_told_with_its_last_words(tmp_path: Path) -> None:

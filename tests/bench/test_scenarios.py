@@ -1,0 +1,72 @@
+"""The scenarios that check themselves: in a tiny size they run to their end, and notice what would make them lie."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bench.load.chromium import find_chromium
+from bench.load.hub import MESSAGE_BYTES, Hub
+from bench.load.peer import UnexpectedReply
+from bench.plan import Plan
+from bench.scenarios import derived, hung, page
+from parley.plugin.builtin import links
+from parley.plugin.contract import Message
+from parley.sandbox import missing
+
+TINY = Plan(repeat=1, derived=40, derived_1=5, hung_1=5, hung_16=40, page=1_500, page_screens=12)
+needs_sandbox = pytest.mark.skipif(
+    bool(missing()) and os.environ.get("CI") != "true", reason=f"no plugin runs here: {'; '.join(missing())}"
+)
+
+
+def test_every_measured_message_points_at_two_things_and_is_as_long_as_the_others() -> None:
+    for number in range(0, 10_000, 7):
+        text = derived.pointing(number)
+        assert len(text.encode()) == MESSAGE_BYTES
+        found = links.enrich(Message("msg_1", "topic_1", "ch_1", "bench", text, 1, ""), {})
+        assert [each.kind for each in found] == ["code_ref", "file_path"]
+
+
+@needs_sandbox
+def test_the_linkifier_is_measured_in_its_sandbox_beside_the_same_function_here(tmp_path: Path) -> None:
+    figures = derived.functions(tmp_path, TINY)
+    assert figures["linkify_in_process"]["cpu_us"] > 0
+    jailed = figures["linkify_sandboxed"]
+    assert jailed["cpu_us"] > jailed["worker_cpu_us"] > 0
+
+
+@pytest.mark.slow
+@needs_sandbox
+async def test_derived_work_is_measured_until_its_last_event(tmp_path: Path) -> None:
+    figures = await derived.derived(tmp_path, TINY)
+    assert figures["derived_16"]["worker_cpu_us"] > 0
+    assert figures["derived_16"]["per_second"] <= figures["derived_16"]["posted_per_second"]
+    assert figures["derived_1"]["p99_ms"] >= figures["derived_1"]["p50_ms"] > 0
+
+
+@pytest.mark.slow
+@needs_sandbox
+async def test_inserts_are_measured_beside_plugins_that_hang_and_beside_busy_ones(tmp_path: Path) -> None:
+    figures = await hung.hung(tmp_path, TINY)
+    assert set(figures) == {f"insert_{n}_plugins_{kind}" for n in (1, 16) for kind in ("none", "hung", "busy")}
+    assert "cpu_us_ratio" in figures["insert_16_plugins_hung"]
+    assert "cpu_us_ratio" not in figures["insert_16_plugins_none"]
+
+
+@needs_sandbox
+async def test_a_plugin_that_answers_is_not_taken_for_one_that_hangs(tmp_path: Path) -> None:
+    with Hub(tmp_path / "busy", config=hung.BUSY) as hub, pytest.raises(UnexpectedReply, match="did not hang"):
+        await hung.expect_asleep(hub)
+
+
+@pytest.mark.slow
+async def test_the_page_is_loaded_and_scrolled(tmp_path: Path) -> None:
+    program = find_chromium()
+    if program is None:
+        pytest.skip("no Chromium was found (Debian package chromium)")
+    with Hub(tmp_path / "page") as hub:
+        figures = await page.page(hub, program, TINY)
+    assert figures["page_load_100"]["requests"] > 1
+    assert figures["page_load_100000"]["first_message_ms"] > 0
+    assert figures["page_scroll_last"]["nodes"] > 100
