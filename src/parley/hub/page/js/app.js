@@ -14,6 +14,8 @@ import { Prefs } from "./prefs.js";
 import { Store } from "./store.js";
 import { Unread } from "./unread.js";
 import * as dialog from "./dialog.js";
+import * as keys from "./keys.js";
+import * as palette from "./palette.js";
 import { mountShell } from "./shell.js";
 import { registerCommands } from "./general_commands.js";
 
@@ -46,11 +48,13 @@ export async function startApp(root, { api, router, announce, session, onLoggedO
     feed.onReset(onReset),
     router.onChange(() => router.code === null && outlet.show()),
     registerCommands(app),
+    keys.install(app),
+    palette.install(app),
   ];
   feed.start({ dbId: session.db_id, cursor });
   loadStore();
   outbox.resume();
-  await Promise.all([installKeys(app, stops), outlet.show()]);
+  await outlet.show();
   return {
     unmount() {
       feed.stop();
@@ -60,9 +64,4 @@ export async function startApp(root, { api, router, announce, session, onLoggedO
       shell.unmount();
     },
   };
-}
-
-async function installKeys(app, stops) {
-  const [keys, palette] = await Promise.all([import("./keys.js"), import("./palette.js")]);
-  stops.push(keys.install(app), palette.install(app));
 }
