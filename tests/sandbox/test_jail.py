@@ -1,6 +1,7 @@
 """Talking to a command in a jail: requests, answers, and the ways in which it can fall silent."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -147,9 +148,46 @@ def test_a_module_of_ours_and_what_it_needs_can_be_run() -> None:
     assert run(python(read), policy).stdout == b"42\n"
 
 
+def test_what_an_honest_plugin_needs_works() -> None:
+    code = """
+import asyncio, datetime, os, socket, sqlite3, ssl, subprocess, sys, tempfile, threading, uuid, zoneinfo
+thread = threading.Thread(target=print, args=('thread',))
+thread.start()
+thread.join()
+async def later():
+    await asyncio.sleep(0)
+    return 'loop'
+print(asyncio.run(later()))
+with tempfile.NamedTemporaryFile() as file:
+    print(os.path.dirname(file.name))
+connection = sqlite3.connect('own.db')
+connection.execute('CREATE TABLE t (x)')
+connection.commit()
+print(subprocess.run([sys.executable, '-I', '-S', '-c', 'print(1)'], capture_output=True, text=True).stdout.strip())
+one, other = socket.socketpair()
+one.send(b'pair')
+print(other.recv(10).decode(), len(os.urandom(8)), uuid.uuid4().version)
+print(open('/dev/null', 'w').write('x'), str(datetime.datetime.now(zoneinfo.ZoneInfo('UTC')).tzinfo))
+"""
+    finished = run(python(code), Policy(deadline_seconds=60.0))
+    assert finished.stdout.decode().splitlines() == ["thread", "loop", "/scratch", "1", "pair 8 4", "1 UTC"], finished
+
+
+def test_it_can_be_ended_by_another_thread() -> None:
+    with Jail(python("print('ready', flush=True); import signal; signal.pause()"), Policy()) as jail:
+        assert jail.receive_line(20) == b"ready"
+        thread = threading.Thread(target=jail.interrupt)
+        thread.start()
+        with pytest.raises(JailError) as raised:
+            jail.receive_line(60)
+        thread.join()
+    assert raised.value.reason == "ended"
+
+
 def test_the_files_of_a_policy_cannot_be_changed(tmp_path: Path) -> None:
     code = """
 import os
+import threading
 for attempt in (
     lambda: open('/app/plugin.py', 'w'),
     lambda: os.chmod('/app/plugin.py', 0o777),

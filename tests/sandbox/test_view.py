@@ -1,16 +1,18 @@
 """What a jail shows: the interpreter, its libraries, what was named, and nothing beside it."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from parley.sandbox import JailError, Policy, run
 from parley.sandbox.view import View, follow, interpreter, make_view, package_folder
-from tests.sandbox.conftest import Owner
+from tests.sandbox.ordinary import UID
 
 
 def listing(policy: Policy, *folders: Path | str) -> list[list[str]]:
@@ -114,16 +116,16 @@ def test_a_path_where_the_jail_is_put_together_can_be_shown(tmp_path: Path) -> N
     assert listing(Policy(readable=(Path("/proc/sys/kernel"),)), "/proc") == [["sys"]]
 
 
-def test_a_program_with_the_user_bit_gives_nothing(owner: Owner, tmp_path: Path) -> None:
-    if owner.uid != 0:
-        pytest.skip("only root can make a program that runs as root")
-    program = owner.folder / "id"
-    shutil.copy(shutil.which("id") or "/usr/bin/id", program)
-    program.chmod(0o4755)
-    owner.folder.chmod(0o755)
-    plainly = subprocess.run([program, "-u"], user=54_321, extra_groups=(), capture_output=True, check=True)
-    inside = run([str(program), "-u"], Policy(readable=(program,)))
-    owner.folder.chmod(0o700)
+@pytest.mark.usefixtures("sandbox")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a program that runs as root")
+def test_a_program_with_the_user_bit_gives_nothing() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "id")
+        shutil.copy(shutil.which("id") or "/usr/bin/id", program)
+        program.chmod(0o4755)
+        Path(folder).chmod(0o755)
+        plainly = subprocess.run([program, "-u"], user=UID, extra_groups=(), capture_output=True, check=True)
+        inside = run([str(program), "-u"], Policy(readable=(program,)))
     assert plainly.stdout == b"0\n"
     assert inside.stdout.strip().isdigit()
     assert inside.stdout != b"0\n"

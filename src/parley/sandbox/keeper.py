@@ -83,21 +83,24 @@ class Keeper:
         return self._process.wait()
 
     def _await_start(self, status: int) -> None:
-        said = b""
-        while select.select([status], [], [], _START_SECONDS)[0]:
-            chunk = os.read(status, _STATUS_BYTES)
-            if not chunk:
-                break
-            said += chunk
+        said = _read_to_end(status, _START_SECONDS)
         if said == STARTED:
             return
         self._process.kill()
-        errors = os.read(
-            self.stderr.fileno(), _STATUS_BYTES
-        )  # it is dead or will be: this ends with what it wrote, or nothing
+        why = said.removeprefix(STARTED) or _read_to_end(self.stderr.fileno(), _END_SECONDS).strip()
         self.end()
-        why = said.removeprefix(STARTED) or errors.strip() or b"it did not start in time"
-        raise JailError("unavailable", f"The sandbox could not be built: {why.decode(errors='replace')}")
+        words = why.decode(errors="replace") or "it did not start in time"
+        raise JailError("unavailable", f"The sandbox could not be built: {words}")
+
+
+def _read_to_end(descriptor: int, timeout_seconds: float) -> bytes:
+    """What comes until the other side closes, or falls silent for that time."""
+    said = b""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    while poll.poll(timeout_seconds * 1000) and (chunk := os.read(descriptor, _STATUS_BYTES)):
+        said += chunk
+    return said
 
 
 def _spawn(spec_file: int, status: int) -> "subprocess.Popen[bytes]":

@@ -78,7 +78,7 @@ def interpreter_paths() -> tuple[Path, ...]:
     it, the package itself and nothing else of the folder that it is in, and the machine's libraries."""
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     standard = [Path(sysconfig.get_path(name, vars=base)) for name in ("stdlib", "platstdlib")]
-    program = [Path(sys.executable), interpreter(), Path(sys.prefix, "pyvenv.cfg"), *_shared_library()]
+    program = [Path(sys.executable), interpreter(), Path(sys.prefix, "pyvenv.cfg"), Path(sys.base_exec_prefix, "lib")]
     libraries = [Path(path) for path in _LIBRARIES]
     return (*program, *standard, *_site_folders(), package_folder(), *libraries)
 
@@ -100,12 +100,6 @@ def _walk(path: Path, links: dict[Path, Path]) -> Path:
         if here.is_symlink():
             links[here] = here = here.resolve()
     return here
-
-
-def _shared_library() -> list[Path]:
-    """The interpreter's own library, where it was built with one."""
-    folder, name = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME")
-    return [Path(folder, name)] if folder and name and ".so" in name else []
 
 
 def _site_folders() -> list[Path]:
