@@ -1,5 +1,6 @@
 """Plugins as a hub runs them: real processes in the sandbox, those that work and those that try to hurt."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from parley.core.clock import SystemClock
 from parley.core.errors import PluginFailed
 from parley.core.settings import PluginDefaultSettings, PluginSettings
 from parley.plugin import Message
+from parley.plugin.contract import ERROR_CHARS_MAX
 from parley.plugin.session import Done, Failed, Outcome, PluginSession, plugin_message
 from parley.sandbox import missing
 from parley.wire.entities import Message as WireMessage
@@ -222,6 +224,45 @@ def test_too_much_is_a_failure_of_the_plugin(body: str, reason: str, told: str) 
     ((found, text),) = failures(outcomes(f"import sys\ndef enrich(message, config):\n    {body}\n", "x"))
     assert found == reason
     assert told in text
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        """b'{"number": 2, "error": "' + b'x' * 1_000_000 + b'"}\\n'""",
+        """b'{"number": 2, "results": [{"' + b'x' * 1_000_000 + b'": 1}]}\\n'""",
+        """b'{"number": ' + b'"x' * 500_000 + b'}\\n'""",
+        """b'[' * 1_000_000 + b'\\n'""",
+    ],
+)
+def test_a_forged_error_is_no_longer_than_a_real_one(answer: str) -> None:
+    """What it says is stored with the job, and stands in the log."""
+    source = (
+        "import os\ndef enrich(message, config):\n"
+        "    for n in range(3, 10):\n"
+        f"        try: os.write(n, {answer})\n"
+        "        except OSError: pass\n"
+    )
+    found = outcomes(source, "a")
+    assert isinstance(found[0], Failed)
+    assert len(found[0].text) <= 2 * ERROR_CHARS_MAX + 100
+
+
+def test_another_thread_can_end_a_run() -> None:
+    source = "import time\ndef enrich(message, config): print('busy'); time.sleep(3600)\n"
+    with session(loaded(source, deadline_seconds=60.0)) as running:
+        first, second = messages("x", "y")
+        other = threading.Thread(target=running.interrupt)
+
+        def sent() -> Iterator[Message]:
+            yield first
+            other.start()  # the first message is on its way
+            yield second
+
+        ((reason, _),) = failures(list(running.run_many(sent())))
+        other.join()
+        assert reason == "crash"
+        assert not running.alive
 
 
 def test_answers_that_a_plugin_forges_are_not_taken_for_those_of_other_messages() -> None:

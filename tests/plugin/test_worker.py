@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from parley.plugin import Message
-from parley.plugin.contract import Task
-from parley.plugin.worker import ERROR_CHARS_MAX, converse
+from parley.plugin.contract import ERROR_CHARS_MAX, Task
+from parley.plugin.worker import converse
 
 
 def talk(

@@ -4,12 +4,15 @@ The same types stand on both sides. A plugin may also return plain dicts of the 
 only after ``validate`` has looked at it.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from parley.wire.entities import Span
 from parley.wire.requests import AttachmentKey, DedupeKey, Kind
+
+ERROR_CHARS_MAX: Final = 2_000
+"""Of what a plugin says about its own failure: it is stored with the job and stands in the log."""
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from parley.core.clock import Clock
 from parley.core.errors import InvalidInput, PluginFailed
 from parley.core.limits import ATTACHMENT_BYTES_MAX
 from parley.core.settings import PluginDefaultSettings, PluginSettings
-from parley.plugin.contract import Answer, Message, Task
+from parley.plugin.contract import ERROR_CHARS_MAX, Answer, Message, Task
 from parley.plugin.validate import Findings, check_attachments, check_enrichments
 from parley.sandbox import Jail, JailError, Policy, python_command
 from parley.wire.entities import Message as WireMessage
@@ -133,7 +133,8 @@ class PluginSession:
             raise PluginFailed(f"Plugin {name} does not start: {text}", plugin=name, reason=reason) from error
         if answer.error is not None:
             self.close()
-            raise PluginFailed(f"Plugin {name} does not start: {answer.error}", plugin=name, reason="error")
+            text = answer.error[:ERROR_CHARS_MAX]
+            raise PluginFailed(f"Plugin {name} does not start: {text}", plugin=name, reason="error")
 
     @property
     def alive(self) -> bool:
@@ -214,11 +215,11 @@ class PluginSession:
             return self._fatal(message, error, before)
         seconds = self._clock.monotonic() - before
         if answer.error is not None:
-            return Failed(message, "error", answer.error, seconds, fatal=False)
+            return Failed(message, "error", answer.error[:ERROR_CHARS_MAX], seconds, fatal=False)
         try:
             return Done(message, self._check(message, answer.results or [], self._bytes_max), seconds)
         except InvalidInput as error:
-            return Failed(message, "invalid", error.message, seconds, fatal=False)
+            return Failed(message, "invalid", error.message[:ERROR_CHARS_MAX], seconds, fatal=False)
 
     def _fatal(self, message: Message, error: JailError, before: float) -> Failed:
         reasons: dict[str, Reason] = {"timeout": "timeout", "output": "output"}
@@ -241,8 +242,8 @@ class PluginSession:
             return f"it took longer than its {self.deadline_seconds:g} s {what}"
         if error.reason == "output":
             return f"it wrote more than the sandbox allows ({error.message})"
-        text = error.message[:1].lower() + error.message[1:]
-        last_words = self.printed.strip().rpartition("\n")[2]
+        text = error.message[:1].lower() + error.message[1:ERROR_CHARS_MAX]
+        last_words = self.printed.strip().rpartition("\n")[2][:ERROR_CHARS_MAX]
         return f"{text}; the last it said was: {last_words}" if last_words else text
 
 

@@ -18,9 +18,8 @@ from typing import Any, BinaryIO, Final, cast
 import msgspec
 
 from parley.core.limits import ENRICHMENTS_PER_MESSAGE_MAX
-from parley.plugin.contract import Answer, Message, Task
+from parley.plugin.contract import ERROR_CHARS_MAX, Answer, Message, Task
 
-ERROR_CHARS_MAX: Final = 2_000
 _FRAMES_SHOWN: Final = 3
 _HERE: Final = __file__
 _NOT_LISTS: Final[tuple[type[Any], ...]] = (str, bytes, dict)
