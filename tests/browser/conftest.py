@@ -102,9 +102,8 @@ def _open_window(chromium: Browser) -> Iterator[OpenWindow]:
         window = open_window(chromium, {hub.url}, size=size, dark=dark, beside=beside)
         opened.append(window)
         if log_in and beside is None:
-            window.page.goto(hub.link())
-            window.sidebar.wait_for()
-        if route or beside is not None:
+            hub.log_in(window.context)
+        if log_in or route:
             window.page.goto(f"{hub.url}/ui{route}")
         return window
 

@@ -3,6 +3,7 @@
 import functools
 
 import httpx
+from playwright.sync_api import BrowserContext
 
 from parley.client import Client
 from parley.wire.entities import Message
@@ -27,6 +28,12 @@ class PageHub(HubProcess):
         answer = httpx.post(f"{self.url}/api/v1/ui/code", headers=headers)
         answer.raise_for_status()
         return answer.json()["url"]
+
+    def log_in(self, context: BrowserContext) -> None:
+        """Gives a browser its session, as the page does when it was opened with the link."""
+        code = self.link().partition("#code=")[2]
+        answer = context.request.post(f"{self.url}/ui/login", data={"code": code}, headers={"Origin": self.url})
+        assert answer.ok, answer.text()
 
     def end(self) -> None:
         self.client.close()

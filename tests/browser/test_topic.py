@@ -94,7 +94,9 @@ def test_a_link_to_a_message_opens_its_topic_there(hub: PageHub, room: Room, ope
     ids = [room.post(f"number {number}\n\nwith a second line") for number in range(150)]
     window = open_window(hub, f"#/t/{room.topic_id}/m/{ids[20]}")
     expect(window.message(ids[20])).to_be_in_viewport()
-    expect(window.message(ids[20])).to_be_focused()
+    open_topic(window, room, ids[100])
+    expect(window.message(ids[100])).to_be_in_viewport()
+    expect(window.message(ids[100])).to_be_focused()
     shown = window.message_ids()
     assert shown == ids[ids.index(shown[0]) : ids.index(shown[-1]) + 1]
 
