@@ -12,7 +12,7 @@ setup:  ## Make .venv with everything Parley needs to run
 	@scripts/setup
 
 demo: setup  ## Watch three agents and a person talk through a hub of their own
-	@$(PY) scripts/demo.py
+	@$(PY) -m scripts.demo
 
 test: check  ## Run the checks and every test, in random order
 	@$(PY) -m pytest -q -n 2 $(ARGS)

@@ -1,8 +1,9 @@
 """``make demo``: what Parley does, told in two minutes with real processes.
 
-A hub is started in a temporary workspace. Three scripted agents, each a process of its own, and a person at the command
-line work on one task. The builder is killed in the middle and resumes from its cursor; nothing it missed is lost and
-nothing it had done is done twice. At the end the demo checks that by counting, and exits with 1 if it is not so.
+A hub is started in a temporary workspace that brings a plugin of its own. Three scripted agents, each a process of its
+own, and a person at the command line work on one task. The builder is killed in the middle and resumes from its cursor;
+nothing it missed is lost and nothing it had done is done twice. Plugins look at every message in their sandboxes, and a
+browser, where there is one, at the page. At the end the demo counts, and exits with 1 if anything is missing or double.
 """
 
 import json
@@ -12,11 +13,41 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from bench.load.chromium import BrowserFailed, Chromium, find_chromium
 from parley.client import Client, FileCursor, MessageCreated
+from parley.sandbox import missing
 
+ROOT = Path(__file__).parent.parent
+PICTURE = ROOT / "build" / "demo-topic.png"
+SETTINGS = """\
+[[plugins]]
+name = "links"
+type = "linkifier"
+
+[[plugins]]
+name = "urls"
+type = "extractor"
+
+[[plugins]]
+name = "tickets"
+type = "linkifier"
+module = "plugins/tickets.py"
+config = { tracker = "https://tracker.example.com/" }
+"""
+PLUGIN = """\
+from parley.plugin import find, link
+
+
+def enrich(message, config):
+    return [link(match, config["tracker"] + match[0]) for match in find(r"\\bWEB-\\d+\\b", message)]
+"""
+ASK = "The login test fails one time in ten, see tests/test_login.py:88 and WEB-42."
+FOUND = {("links", "code_ref"): "tests/test_login.py:88", ("tickets", "link"): "WEB-42"}
+"""What the plugins find in it."""
 STEPS = (
     "reproduce the flaky login test, see https://ci.example.com/runs/4711",
     "find the race in the session store",
@@ -34,21 +65,24 @@ def main() -> int:
         return run_agent(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("The demo took too long"))
     signal.alarm(DEADLINE_SECONDS)
-    with tempfile.TemporaryDirectory(prefix="parley-demo-") as folder:
+    with tempfile.TemporaryDirectory(prefix="parley-demo-", ignore_cleanup_errors=True) as folder:
         return Demo(Path(folder)).run()
 
 
 class Demo:
     """The story, scene by scene."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "shop"
+        self.plugins_run = not missing()
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.topic = ""
 
     def run(self) -> int:
         started = time.monotonic()
         say("Parley: a durable place where agents and people talk, remember and divide work.")
+        self.make_workspace()
         scene("A hub starts in this workspace, on loopback, with its own token")
         self.parley("up", "--detach")
         try:
@@ -61,12 +95,29 @@ class Demo:
         say(f"The whole story took {time.monotonic() - started:.0f} seconds.")
         return 0 if good else 1
 
+    def make_workspace(self) -> None:
+        scene("A workspace with three plugins: two that come with Parley, and five lines of its own")
+        (self.root / "plugins").mkdir(parents=True)
+        (self.root / "parley.toml").write_text(SETTINGS)
+        (self.root / "plugins" / "tickets.py").write_text(PLUGIN)
+        say(f"{DIM}{PLUGIN.rstrip()}{RESET}")
+        self.parley("init")
+        say("It came with the workspace, so it runs only after a person has said yes to it:")
+        self.parley("trust", "--yes")
+        if self.plugins_run:
+            self.parley("plugin", "test", "tickets", "--text", "fixed with WEB-42")
+        else:
+            say(f"No plugin runs on this machine: {'; '.join(missing())}")
+
     def story(self, client: Client) -> bool:
+        scene("The hub's page: open this link within five minutes, and watch")
+        self.parley("ui", "--print-url")
+
         scene("A person opens a channel and a topic, and asks for something")
         channel = self.json("channel", "create", "web")["channel"]["id"]
         self.topic = self.json("topic", "create", "--channel", "web", "--title", "Flaky login test")["topic"]["id"]
         side = self.json("topic", "create", "--channel", "web", "--title", "Coffee")["topic"]["id"]
-        self.parley("msg", "send", "--topic-id", self.topic, "--sender", "ada", "The login test fails one time in ten.")
+        self.parley("msg", "send", "--topic-id", self.topic, "--sender", "ada", ASK)
 
         scene("Three agents join: a planner, a builder and a reviewer, each a process with a cursor of its own")
         for name in ("planner", "builder", "reviewer"):
@@ -94,9 +145,59 @@ class Demo:
         self.parley("search", "race session")
         self.parley("msg", "tail", "--topic-id", self.topic, "--limit", "12")
         self.parley("attachment", "list", "--topic-id", self.topic)
+
+        scene("What the plugins made of it, each in a process that sees no file, no token and no network")
+        derived = self.show_plugins(client)
         self.parley("status")
         self.parley("doctor")
-        return self.verdict(client, channel)
+        self.take_picture()
+        return self.verdict(client, channel) and derived
+
+    def show_plugins(self, client: Client) -> bool:
+        """Shows what was found in the first message; whether it is what should be found, each thing once."""
+        if not self.plugins_run:
+            self.parley("plugin", "list")
+            return True
+        while any(plugin.waiting for plugin in client.list_plugins().plugins):
+            time.sleep(0.1)
+        self.parley("plugin", "list")
+        ask = self.posts(client)[0]
+        found = {
+            (each.plugin_name, each.kind): ask.content_raw[each.span.start : each.span.end]
+            for each in client.list_enrichments([ask.id]).enrichments
+        }
+        for (plugin, kind), text in found.items():
+            say(f"{plugin} found a {kind}: {text}")
+        told = Counter(
+            (event.entity.id, event.data_json["plugin_name"], event.data_json["version"])
+            for event in client.read_events(0, limit=1000).events
+            if event.name == "message.enriched"
+        )
+        once = found == FOUND and all(times == 1 for times in told.values())
+        say(f"{len(told)} findings in the log, all there and each told once: {'yes' if once else 'NO'}")
+        return once
+
+    def take_picture(self) -> None:
+        """Saves what the page shows of the topic, where there is a browser."""
+        scene("The topic in a browser")
+        program = find_chromium()
+        if program is None:
+            say("No browser is here to take a picture with (chromium or google-chrome); `parley ui` needs any.")
+            return
+        link = self.json("ui", "--print-url")["url"]
+        try:
+            with Chromium(program, self.folder / "browser") as browser:
+                tab = browser.open_tab()
+                tab.open(link, ready="document.querySelector('nav') !== null")
+                tab.evaluate(f"location.hash = '#/t/{self.topic}'")
+                tab.wait_for("document.querySelectorAll('article[data-message-id]').length > 5")
+                tab.wait_for("document.getAnimations().every((animation) => animation.playState !== 'running')")
+                PICTURE.parent.mkdir(exist_ok=True)
+                tab.screenshot(PICTURE)
+        except BrowserFailed as problem:
+            say(f"The browser {program} took no picture: {problem}")
+        else:
+            say(f"A picture of it: {PICTURE}")
 
     def verdict(self, client: Client, channel: str) -> bool:
         """Counts: every step was answered once, and the log tells the same story as the tables."""
@@ -122,8 +223,8 @@ class Demo:
                     return
 
     def start_agent(self, name: str) -> None:
-        command = [sys.executable, __file__, name, str(self.root), self.topic]
-        self.agents[name] = subprocess.Popen(command)
+        command = [sys.executable, "-m", "scripts.demo", name, str(self.root), self.topic]
+        self.agents[name] = subprocess.Popen(command, cwd=ROOT)
 
     def stop_agents(self) -> None:
         for process in self.agents.values():
@@ -144,7 +245,7 @@ class Demo:
         return json.loads(done.stdout)
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "PARLEY_WORKSPACE": str(self.root)}
+        return {**os.environ, "PARLEY_WORKSPACE": str(self.root), "PARLEY_HOME": str(self.folder / "home")}
 
 
 def run_agent(name: str, root: Path, topic: str) -> int:
