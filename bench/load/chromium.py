@@ -28,6 +28,7 @@ FLAGS: Final = (
     "--no-first-run",
     "--no-default-browser-check",
     "--disable-background-networking",
+    "--disable-breakpad",
     "--disable-component-update",
     "--disable-default-apps",
     "--disable-dev-shm-usage",

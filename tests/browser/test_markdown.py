@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, Page
 
+from parley.plugin import find, link
 from tests.browser.browsers import open_window
 from tests.browser.hubs import PageHub
 
@@ -158,6 +160,15 @@ def test_findings_may_overlap_and_reach_over_formatting(lab: Page) -> None:
         ["src", 0],
         ["/a.py", -1],
     ]
+
+
+def test_what_the_authors_helper_returns_is_a_link(lab: Page) -> None:
+    text = "fixed with WEB-42, not WEB-43"
+    found = [link(match, f"https://tracker.example/{match[0]}") for match in find(r"WEB-42", text)]
+    found += [link(match, "javascript:alert(1)") for match in find(r"WEB-43", text)]
+    lab.evaluate("([text, found]) => void draw(text, found)", [text, msgspec.to_builtins(found)])
+    leads = lab.get_by_role("link").evaluate_all("all => all.map((one) => [one.textContent, one.href])")
+    assert leads == [["WEB-42", "https://tracker.example/WEB-42"]]
 
 
 @pytest.mark.parametrize(

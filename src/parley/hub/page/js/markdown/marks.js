@@ -2,12 +2,13 @@
  * What plugins found in a message, laid over its text.
  *
  * Plugins count in Unicode code points of the raw text, the browser in UTF-16 units; the one walk over the text that
- * translates them is here. Findings that lead somewhere (`url`, `file_path`, `code_ref`, `message`) are references: where two
+ * translates them is here. Findings that lead somewhere (`link`, `url`, `file_path`, `code_ref`, `message`) are references: where two
  * overlap, the one that begins first, or else the longer, is kept. All other kinds are notes, which may overlap.
  */
 
 import { safeUrl } from "./urls.js";
 
+const LINK_KINDS = new Set(["link", "url"]);
 const MESSAGE_KINDS = new Set(["message", "message_ref"]);
 const NOTES_MAX = 8;
 const NOTE_CHARS_MAX = 600;
@@ -71,7 +72,7 @@ function inUnits(source, enrichments) {
 
 /** What a finding leads to, `{type, ...}`, or null for a note. A finding whose data does not fit its kind is a note. */
 function referenceOf({ kind, data }) {
-  if (kind === "url") {
+  if (LINK_KINDS.has(kind)) {
     const href = safeUrl(data?.url);
     return href && { type: "url", href };
   }
