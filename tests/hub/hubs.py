@@ -37,14 +37,16 @@ PORT = 7337
 """What a hub without a socket believes to listen on."""
 DEADLINE_SECONDS = 30.0
 INSTANCE_ID = "00000000-0000-4000-8000-000000000001"
-Tables = Mapping[str, Mapping[str, Any]]
-_DEFAULTS: Tables = {"rate_limits": {"enabled": False}, "trouble": {"disk_free_bytes_min": 0}}
+Tables = Mapping[str, Any]
+"""Tables of ``parley.toml``; ``plugins`` is a list of them."""
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"rate_limits": {"enabled": False}, "trouble": {"disk_free_bytes_min": 0}}
 
 
 def settings_of(tables: Tables | None = None) -> Settings:
     """The settings of a ``parley.toml`` with these tables, with limits that do not depend on the machine."""
-    tables = tables or {}
-    merged = {name: {**_DEFAULTS.get(name, {}), **tables.get(name, {})} for name in {*_DEFAULTS, *tables}}
+    merged: dict[str, Any] = dict(_DEFAULTS)
+    for name, table in (tables or {}).items():
+        merged[name] = {**_DEFAULTS[name], **table} if name in _DEFAULTS else table
     return parse_settings(merged)
 
 
