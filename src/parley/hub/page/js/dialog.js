@@ -44,8 +44,8 @@ export function open({ title, body, actions = [], wide = false, onSubmit = null 
     if (opener instanceof HTMLElement && opener.isConnected) opener.focus({ preventScroll: true });
     settle(result);
   });
-  // A press that begins inside and ends on the backdrop, as when selecting text, must not close.
-  element.addEventListener("pointerdown", (event) => event.target === element && close());
+  // What was typed must not be lost by a press beside the dialog; a press that ends there, as when selecting text, means nothing.
+  element.addEventListener("pointerdown", (event) => event.target === element && onSubmit === null && actions.length === 0 && close());
   element.querySelector("form").addEventListener("submit", (event) => {
     event.preventDefault();
     onSubmit?.();

@@ -25,7 +25,8 @@ export class Outbox {
   constructor({ api, feed, prefs }) {
     this.#api = api;
     this.#prefs = prefs;
-    for (const name of prefs.names(KEPT)) this.#restore(prefs.get(name));
+    const kept = prefs.names(KEPT).map((name) => prefs.get(name));
+    for (const entry of kept.sort((a, b) => (a.written_at < b.written_at ? -1 : 1))) this.#restore(entry);
     this.#stops = [
       feed.onState((state) => state === "live" && this.resume()),
       feed.onEvent((event) => event.name === "message.created" && this.#recognise(event.data.message)),
@@ -87,9 +88,7 @@ export class Outbox {
   }
 
   #of(topicId) {
-    return [...this.#entries.values()]
-      .filter((entry) => entry.topic_id === topicId)
-      .sort((a, b) => (a.written_at < b.written_at ? -1 : 1));
+    return [...this.#entries.values()].filter((entry) => entry.topic_id === topicId);
   }
 
   async #drain(topicId) {

@@ -10,6 +10,7 @@ import { h, replace } from "./dom.js";
 import { fuzzy } from "./fuzzy.js";
 import { icon } from "./icons.js";
 import { keysNodes, sequencesOf } from "./keys.js";
+import { textNodes } from "./markdown/text.js";
 import { channelHref, topicHref } from "./router.js";
 
 const SHOWN_MAX = 40;
@@ -114,7 +115,7 @@ class Palette {
       },
       icon(entry.icon),
       h("span", { class: "palette-name", dir: "auto" }, lettersMarked(entry.name, entry.places)),
-      entry.detail ? h("span", { class: "palette-detail" }, entry.detail) : null,
+      entry.detail ? h("span", { class: "palette-detail" }, typeof entry.detail === "string" ? textNodes(entry.detail) : entry.detail) : null,
     );
   }
 
@@ -216,7 +217,13 @@ function follow(href) {
   location.hash = href;
 }
 
+/** The name with the letters that were found marked, neighbours together. */
 function lettersMarked(name, places = []) {
   const wanted = new Set(places);
-  return [...name].map((letter, index) => (wanted.has(index) ? h("mark", { class: "palette-letter" }, letter) : letter));
+  const runs = [];
+  for (const [index, letter] of [...name].entries()) {
+    if (runs.length > 0 && runs.at(-1).found === wanted.has(index)) runs.at(-1).text += letter;
+    else runs.push({ found: wanted.has(index), text: letter });
+  }
+  return runs.map(({ found, text }) => (found ? h("mark", { class: "palette-letter" }, textNodes(text)) : textNodes(text)));
 }

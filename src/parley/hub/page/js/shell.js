@@ -26,6 +26,7 @@ export function mountShell(root, app) {
   const column = h("div", { class: "column" }, topbar, banner.element, main);
   const frame = h("div", { class: "frame" }, skip, sidebar.element, scrim, column);
   let title = "";
+  let unreadTopics = 0;
 
   /** On a phone the drawer covers the page, so the page behind it rests; elsewhere the choice is remembered. */
   function setOpen(open) {
@@ -45,8 +46,7 @@ export function mountShell(root, app) {
   }
 
   function showTitle() {
-    const count = app.unreadTopics ?? 0;
-    document.title = `${count > 0 ? `(${count}) ` : ""}${title} · ${app.store.session.workspace_name ?? "Parley"}`;
+    document.title = `${unreadTopics > 0 ? `(${unreadTopics}) ` : ""}${title} · ${app.store.session.workspace_name ?? "Parley"}`;
   }
 
   const onEscape = (event) => {
@@ -55,7 +55,7 @@ export function mountShell(root, app) {
   const stops = [
     app.router.onChange(() => PHONE.matches && frame.dataset.sidebar === "open" && setOpen(false)),
     sidebar.onUnreadTopics((count) => {
-      app.unreadTopics = count;
+      unreadTopics = count;
       showTitle();
     }),
     app.commands.add({

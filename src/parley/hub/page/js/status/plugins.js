@@ -11,7 +11,13 @@ const STATES = {
   broken: ["Broken", "danger"],
   disabled: ["Off", "plain"],
 };
+const RUNNING = new Set(["ready", "paused"]);
 const COLUMNS = ["Plugin", "State", "Waiting", "Oldest", "Failed", "Runs", "Failures", "Last error"];
+
+/** What is wrong with plugins, one sentence for each that has a problem. */
+export function problemsOf(plugins) {
+  return plugins.filter(({ problem }) => problem).map(({ name, problem }) => `Plugin ${name}: ${problem}`);
+}
 
 export function createPlugins(app) {
   const body = h("div");
@@ -50,10 +56,15 @@ function row(app, plugin) {
     number(count(plugin.runs_total)),
     number(count(plugin.failures_total)),
     h("td", { class: "plugin-error" }, textNodes(plugin.last_error ?? "–")),
-    h("td", null, h("button", { type: "button", class: "button button-quiet", "aria-label": `Run ${plugin.name} again`, onClick: () => reEnrich(app, plugin.name) }, "Run again")),
+    h("td", null, RUNNING.has(plugin.state) ? againButton(app, plugin.name) : null),
   ];
   const facts = [plugin.type, plugin.source, plugin.network ? "network allowed" : null].filter(Boolean).join(" · ");
   return h("tr", { dataset: { plugin: plugin.name } }, h("th", { scope: "row" }, plugin.name, h("span", { class: "plugin-facts" }, facts)), cells);
+}
+
+function againButton(app, name) {
+  const props = { type: "button", class: "button button-quiet", "aria-label": `Run ${name} again` };
+  return h("button", { ...props, onClick: () => reEnrich(app, name) }, "Run again");
 }
 
 function number(text) {

@@ -10,6 +10,7 @@ import { icon } from "../icons.js";
 import { needName } from "../identity.js";
 import { fitHeight } from "./fit_height.js";
 import { throttle } from "../throttle.js";
+import { tidy } from "./tidy.js";
 
 const SAVE_EVERY_MS = 400;
 const CONTENT_BYTES_MAX = 65_536;
@@ -97,7 +98,7 @@ export function mountComposer(app, topicId, { title, onSent, goTo }) {
   }
 
   async function submit() {
-    const content = input.value.trim();
+    const content = tidy(input.value);
     if (send.disabled || content === "") return;
     const sender = await needName(app);
     if (sender === null) return;

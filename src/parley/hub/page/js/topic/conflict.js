@@ -9,8 +9,12 @@ import { fitHeight } from "./fit_height.js";
 import { errorNotice } from "../errors.js";
 import { h, replace } from "../dom.js";
 import { newKey } from "../api.js";
+import { tidy } from "./tidy.js";
 
-/** Saves a text that was written for `base`; resolves to the message, or null if the person kept the other text. */
+/**
+ * Saves a text that was written for `base`. Resolves to the message as it is then, or to null if it had been changed and the
+ * person has not decided.
+ */
 export async function saveEdit(app, base, content) {
   const key = newKey();
   const body = { op: "edit", content_raw: content, expected_version: base.version };
@@ -20,33 +24,32 @@ export async function saveEdit(app, base, content) {
     if (error.code !== "VERSION_CONFLICT") throw error;
   }
   const { message: theirs } = await app.api.get(`/api/v1/messages/${base.id}`);
+  if (theirs.deleted_at !== null) throw deletedMeanwhile(theirs);
   // A move raises the version as well; when the text is the one that was edited, there is nothing to decide.
-  if (theirs.content_raw === base.content_raw && theirs.deleted_at === null) return saveEdit(app, theirs, content);
+  if (theirs.content_raw === base.content_raw) return saveEdit(app, theirs, content);
   return resolveConflict(app, { base, theirs, mine: content });
 }
 
-/** Resolves to the message as it is in the end. */
+function deletedMeanwhile({ deleted_by: who }) {
+  const error = new Error(`${who} deleted this message meanwhile`);
+  error.hint = "Copy your text if you still need it.";
+  return error;
+}
+
 async function resolveConflict(app, { base, theirs, mine }) {
-  if (theirs.deleted_at !== null) {
-    await app.dialog.confirm({
-      title: "The message was deleted",
-      text: `${theirs.deleted_by} deleted it while you were editing. Your text: ${mine}`,
-      action: "Close",
-    });
-    return theirs;
-  }
   const merged = h("textarea", { class: "input editor-input", "aria-label": "Merged text", value: mine, rows: "5", onInput: () => fitHeight(merged) });
   const merge = h("div", { class: "field", hidden: true }, h("span", { class: "label" }, "Merged text"), merged);
   const problem = h("div");
   const save = async (text) => {
     try {
-      opened.close(await saveEdit(app, theirs, text));
+      const saved = await saveEdit(app, theirs, text);
+      if (saved !== null) opened.close(saved);
     } catch (error) {
       replace(problem, errorNotice(error));
     }
   };
   const keep = h("button", { type: "button", class: "button", onClick: () => opened.close(theirs) }, "Keep theirs");
-  const overwrite = h("button", { type: "button", class: "button button-primary", onClick: () => save(merge.hidden ? mine : merged.value.trim()) }, "Overwrite with mine");
+  const overwrite = h("button", { type: "button", class: "button button-primary", onClick: () => save(merge.hidden ? mine : tidy(merged.value)) }, "Overwrite with mine");
   const byHand = h(
     "button",
     {
@@ -78,7 +81,7 @@ async function resolveConflict(app, { base, theirs, mine }) {
     ],
     actions: [keep, byHand, overwrite],
   });
-  return (await opened.closed) ?? theirs;
+  return (await opened.closed) ?? null;
 }
 
 function side(title, before, after, testid) {

@@ -8,6 +8,7 @@ import { fitHeight } from "./fit_height.js";
 import { h, replace } from "../dom.js";
 import { isSendKey } from "./enter_sends.js";
 import { saveEdit } from "./conflict.js";
+import { tidy } from "./tidy.js";
 
 /** `onDone(message)` gets the message as it is now, or null if the person changed nothing. */
 export function createEditor(app, message, { onDone }) {
@@ -19,6 +20,7 @@ export function createEditor(app, message, { onDone }) {
     onInput: () => fitHeight(input),
     onKeydown: (event) => onKey(event),
   });
+  const unchanged = input.value;
   const notice = h("div", { role: "status" });
   const save = h("button", { type: "submit", class: "button button-primary" }, "Save");
   const cancel = h("button", { type: "button", class: "button", onClick: () => onDone(null) }, "Cancel");
@@ -41,17 +43,18 @@ export function createEditor(app, message, { onDone }) {
   }
 
   async function submit() {
-    const content = input.value.trim();
+    const content = tidy(input.value);
     if (content === "" || save.disabled) return;
-    if (content === base.content_raw) return onDone(null);
+    if (input.value === unchanged) return onDone(null);
     save.disabled = true;
     try {
-      onDone(await saveEdit(app, base, content));
+      const saved = await saveEdit(app, base, content);
+      if (saved !== null) return onDone(saved);
     } catch (error) {
-      save.disabled = false;
       replace(notice, errorNotice(error));
-      input.focus();
     }
+    save.disabled = false;
+    input.focus();
   }
 
   return {

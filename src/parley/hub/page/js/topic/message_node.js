@@ -7,11 +7,14 @@
 
 import { avatar, senderName } from "../avatar.js";
 import { clockTime, exactTime, narrowTime } from "../time.js";
+import { foldable } from "./foldable.js";
 import { h, replace } from "../dom.js";
 import { icon } from "../icons.js";
 import { quoteNode } from "./quote_node.js";
 import { render } from "../markdown.js";
 import { topicHref } from "../router.js";
+
+const NONE = [];
 
 /**
  * `context` has `actions` (`reply`, `menu`, `history`, `goTo`, each called with a message or an id), `enrichmentsOf`,
@@ -42,16 +45,26 @@ export function createMessageNode(row, context) {
 
 export function updateMessageNode(node, { message, isGrouped }, context) {
   const { parts, drawn } = node;
-  const enrichments = context.enrichmentsOf(message);
-  const quoted = message.reply_to === null ? null : context.quoteOf(message.reply_to);
-  const editor = context.editorOf(message.id);
   const isOther = drawn.message !== message;
+  // What is being read again stays as it was drawn until the answer is here.
+  const enrichments = context.enrichmentsOf(message) ?? (isOther ? NONE : drawn.enrichments);
+  const quoted = message.reply_to === null ? null : known(context.quoteOf(message.reply_to), drawn.quoted);
+  const editor = context.editorOf(message.id);
   if (isOther || drawn.isGrouped !== isGrouped) drawFrame(node, message, isGrouped, context);
-  if (isOther || (enrichments !== undefined && drawn.enrichments !== enrichments)) drawBody(parts.body, message, enrichments, context);
+  if (isOther || areOther(drawn.enrichments, enrichments)) drawBody(parts.body, message, enrichments, context);
   if (isOther || drawn.quoted !== quoted) drawQuote(parts.quote, message, quoted, context);
   if (drawn.editor !== editor) replace(parts.editor, editor?.element);
   parts.body.hidden = editor !== undefined;
-  node.drawn = { message, isGrouped, quoted, editor, enrichments: enrichments ?? (isOther ? undefined : drawn.enrichments) };
+  node.drawn = { message, isGrouped, quoted, editor, enrichments };
+}
+
+function known(now, before) {
+  return now === undefined ? before : now;
+}
+
+/** Two empty lists are the same: drawing the text again would take away the reader's selection. */
+function areOther(before, now) {
+  return before !== now && before.length + now.length > 0;
 }
 
 function drawFrame(node, message, isGrouped, context) {
@@ -72,7 +85,7 @@ function drawBody(body, message, enrichments, context) {
     replace(body, h("p", { class: "tombstone" }, "Deleted by ", h("strong", null, who), ` at ${clockTime(message.deleted_at)}`));
     return;
   }
-  replace(body, render(message.content_raw, { enrichments: enrichments ?? [], onMessageLink: context.actions.goTo }));
+  replace(body, foldable(message.content_raw, render(message.content_raw, { enrichments, onMessageLink: context.actions.goTo })));
 }
 
 function drawQuote(place, message, quoted, context) {

@@ -20,7 +20,7 @@ export function rowsOf(model, { newAfterId, me }) {
   for (const message of model.messages) {
     const day = dayKey(message.created_at);
     const isNewDay = previous === null || dayKey(previous.created_at) !== day;
-    if (isNewDay) rows.push({ kind: "day", key: `day:${day}`, text: dayName(message.created_at) });
+    if (isNewDay) rows.push({ kind: "day", key: `day:${message.id}`, text: dayName(message.created_at) });
     const drawsLine = !lineDrawn && message.id > newAfterId && message.sender !== me;
     if (drawsLine) rows.push({ kind: "new", key: "new" });
     lineDrawn ||= drawsLine;

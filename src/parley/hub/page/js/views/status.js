@@ -7,7 +7,8 @@
 
 import { h, replace } from "../dom.js";
 import { errorNotice } from "../errors.js";
-import { createPlugins } from "../status/plugins.js";
+import { textNodes } from "../markdown/text.js";
+import { createPlugins, problemsOf } from "../status/plugins.js";
 import { Reading } from "../status/metrics.js";
 import { createTiles } from "../status/tiles.js";
 import { count, duration } from "../status/units.js";
@@ -76,7 +77,7 @@ class StatusView {
       if (signal.aborted) return;
       this.tiles.push(new Reading(text, performance.now()), status);
       this.plugins.draw(plugins.plugins);
-      this.drawHealth(status);
+      this.drawHealth(status, problemsOf(plugins.plugins));
       replace(this.notice);
     } catch (error) {
       if (signal.aborted) return;
@@ -86,16 +87,16 @@ class StatusView {
     this.timer = setTimeout(() => this.poll(), EVERY_MS);
   }
 
-  drawHealth(status) {
+  drawHealth(status, pluginProblems) {
     const { session } = this.app.store;
-    const ok = status.problems.length === 0;
-    const text = JSON.stringify(status.problems);
+    const problems = [...status.problems, ...pluginProblems];
+    const text = JSON.stringify(problems);
     this.facts.textContent = `Parley ${session.version ?? ""}, up for ${duration(status.uptime_seconds)}, newest event ${count(status.latest_event_id)}`;
     // A live region: written only when its words change.
     if (this.health.dataset.problems === text) return;
     this.health.dataset.problems = text;
-    this.health.dataset.tone = ok ? "good" : "danger";
-    const words = ok ? "All is well." : h("ul", null, status.problems.map((problem) => h("li", null, problem)));
+    this.health.dataset.tone = status.problems.length > 0 ? "danger" : problems.length > 0 ? "warn" : "good";
+    const words = problems.length === 0 ? "All is well." : h("ul", null, problems.map((problem) => h("li", null, textNodes(problem))));
     replace(this.health, h("span", { class: "health-dot", "aria-hidden": "true" }), words);
   }
 }

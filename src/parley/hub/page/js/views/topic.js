@@ -11,7 +11,7 @@ import { Timeline } from "../topic/timeline.js";
 import { TopicModel } from "../topic/model.js";
 import { createActions } from "../topic/actions.js";
 import { createArrivalAnnouncer } from "../topic/arrivals.js";
-import { createEditor } from "../topic/editor.js";
+import { createEditing } from "../topic/editing.js";
 import { errorNotice } from "../errors.js";
 import { h, replace } from "../dom.js";
 import { mountAttachments } from "../topic/attachments.js";
@@ -28,147 +28,174 @@ export function mount(root, app, params) {
   function show({ topic_id: topicId, message_id: messageId }) {
     if (open?.topicId === topicId) return void open.go(messageId);
     open?.close();
-    open = openTopic(root, app, topicId, messageId);
+    open = new OpenTopic(root, app, topicId);
+    if (app.takesFocus) open.focus();
+    void open.begin(messageId);
   }
 
   show(params);
   return { update: show, unmount: () => open.close() };
 }
 
-function openTopic(root, app, topicId, messageId) {
-  const view = h("div", { class: "topic" });
-  const editors = new Map();
-  const model = new TopicModel(app.api, topicId);
-  const drawSoon = () => timeline.drawSoon();
-  const quotes = new Quotes(app.api, drawSoon);
-  const enrichments = new Enrichments(app.api, drawSoon);
-  let closed = false;
+class OpenTopic {
+  #app;
+  #view = h("div", { class: "topic" });
+  #model;
+  #quotes;
+  #enrichments;
+  #editing;
+  #timeline;
+  #composer;
+  #pending;
+  #attachments;
+  #head;
+  #closed = false;
+  #stops;
 
-  const goTo = (id) => app.router.go(`/t/${topicId}/m/${id}`);
-  const actions = createActions(app, { get: (id) => model.get(id), reply: (message) => composer.reply(message), edit, goTo, take: (message) => model.take(message) });
-  const context = {
-    actions,
-    enrichmentsOf: (message) => enrichments.of(message),
-    quoteOf: (id) => model.get(id) ?? quotes.get(id),
-    editorOf: (id) => editors.get(id),
-  };
-  const composer = mountComposer(app, topicId, { title: "this topic", onSent: () => timeline.goToNewest(), goTo });
-  const pending = mountPending(app, topicId, { onTakeBack: (text) => composer.takeBack(text) });
-  const timeline = new Timeline({
-    app,
-    model,
-    context,
-    pending: pending.element,
-    label: "Messages",
-    onSeen: (id) => app.unread.markSeen(topicId, id),
-  });
-  const attachments = mountAttachments(app, topicId, {
-    goTo,
-    onClose: () => setPanel(false),
-    onCount: (count) => {
-      head.setAttachments(count, !attachments.element.hidden);
-      if (count > 0 && app.prefs.get("attachments_open", true) && WIDE.matches) setPanel(true, { remember: false });
-    },
-  });
-  const head = mountHead(app, topicId, {
-    onTitle: (title) => {
-      timeline.scroller.setAttribute("aria-label", `Messages in ${title}`);
-      composer.setTitle(title);
-    },
-    onAttachments: () => setPanel(attachments.element.hidden),
-    onOldest: () => timeline.goToOldest(),
-    onNewest: () => timeline.goToNewest(),
-  });
-
-  function setPanel(isOpen, { remember = true } = {}) {
-    attachments.element.hidden = !isOpen;
-    view.classList.toggle("has-panel", isOpen);
-    head.setAttachments(null, isOpen);
-    if (remember) app.prefs.set("attachments_open", isOpen);
+  constructor(root, app, topicId) {
+    this.#app = app;
+    this.topicId = topicId;
+    this.#model = new TopicModel(app.api, topicId);
+    const actions = this.#makeMessages();
+    this.#makeAround();
+    this.#stops = [
+      app.feed.onEvent((event) => this.#apply(event)),
+      app.feed.onState((state) => state === "live" && this.#connectionIsBack()),
+      app.outbox.onConfirmed((message) => message.topic_id === topicId && this.#model.take(message)),
+      app.store.onChange(() => this.#model.departures.length > 0 && this.#timeline.drawSoon()),
+      createArrivalAnnouncer(app, this.#model),
+      registerTopicCommands(app, { timeline: this.#timeline, composer: this.#composer, actions, head: this.#head }),
+    ];
+    const middle = h("div", { class: "topic-middle" }, this.#timeline.element, this.#editing.element, this.#composer.element);
+    this.#view.append(this.#head.element, middle, this.#attachments.element);
+    root.append(this.#view);
   }
 
-  function edit(message) {
-    if (message === null || message.deleted_at !== null || editors.has(message.id)) return;
-    const editor = createEditor(app, message, {
-      onDone: (changed) => {
-        editors.delete(message.id);
-        if (changed !== null) model.take(changed);
-        timeline.draw();
-        timeline.nodeOf(message.id)?.focus({ preventScroll: true });
-      },
+  /** The messages, and what can be done with one. */
+  #makeMessages() {
+    const { topicId } = this;
+    const [app, model] = [this.#app, this.#model];
+    const drawSoon = () => this.#timeline.drawSoon();
+    const get = (id) => model.get(id);
+    const take = (message) => model.take(message);
+    const goTo = (id) => this.#goTo(id);
+    this.#quotes = new Quotes(app.api, drawSoon);
+    this.#enrichments = new Enrichments(app.api, drawSoon);
+    this.#editing = createEditing(app, topicId, { get, take, onChange: (id) => this.#editorChanged(id) });
+    const reply = (message) => this.#composer.reply(message);
+    const edit = (message) => this.#editing.start(message);
+    const actions = createActions(app, { get, take, goTo, reply, edit });
+    const context = {
+      actions,
+      enrichmentsOf: (message) => this.#enrichments.of(message),
+      quoteOf: (id) => model.get(id) ?? this.#quotes.get(id),
+      editorOf: (id) => this.#editing.editorOf(id),
+    };
+    this.#pending = mountPending(app, topicId, { onTakeBack: (text) => this.#composer.takeBack(text) });
+    const onSeen = (id) => app.unread.markSeen(topicId, id);
+    this.#timeline = new Timeline({ app, model, context, pending: this.#pending.element, label: "Messages", onSeen });
+    return actions;
+  }
+
+  /** What stands around them: head, composer, attachments. */
+  #makeAround() {
+    const { topicId } = this;
+    const app = this.#app;
+    const goTo = (id) => this.#goTo(id);
+    this.#composer = mountComposer(app, topicId, { title: "this topic", onSent: () => this.#timeline.goToNewest(), goTo });
+    this.#attachments = mountAttachments(app, topicId, {
+      goTo,
+      onClose: () => this.#setPanel(false),
+      onCount: (count) => this.#attachmentsCounted(count),
     });
-    editors.set(message.id, editor);
-    timeline.draw();
-    editor.open();
+    this.#head = mountHead(app, topicId, {
+      onTitle: (title) => {
+        this.#timeline.scroller.setAttribute("aria-label", `Messages in ${title}`);
+        this.#composer.setTitle(title);
+      },
+      onAttachments: () => this.#setPanel(this.#attachments.element.hidden),
+      onOldest: () => this.#timeline.goToOldest(),
+      onNewest: () => this.#timeline.goToNewest(),
+    });
   }
 
-  function onEvent(event) {
-    model.apply(event);
-    quotes.apply(event);
-    enrichments.apply(event);
-    const edited = editors.size === 0 ? null : model.get(event.data.message_id ?? "");
-    if (edited !== null) editors.get(edited.id)?.changedTo(edited);
+  focus() {
+    this.#timeline.scroller.focus({ preventScroll: true });
+  }
+
+  /** Loads the topic, at a message if one is given. */
+  async begin(messageId) {
+    try {
+      await this.#app.store.topic(this.topicId);
+      if (this.#closed) return;
+      if (messageId === undefined) await this.#openNewest();
+      else await this.go(messageId);
+    } catch (error) {
+      if (this.#closed || error.status === 401) return;
+      if (error.status === 404) replace(this.#view, h("div", { class: "page" }, errorNotice(error)));
+      else this.#timeline.fail(error, () => this.begin(messageId));
+    }
   }
 
   /** Goes to a message, or to the newest ones. A message that was moved is followed to its topic. */
-  async function go(id) {
+  async go(messageId) {
+    if (messageId === undefined) return this.#timeline.goToNewest();
     try {
-      if (id === undefined) return await timeline.goToNewest();
-      if (!(await timeline.goTo(id, { focus: app.takesFocus })) && !closed) {
-        const { message } = await app.api.get(`/api/v1/messages/${id}`);
-        if (message.topic_id !== topicId) app.router.go(`/t/${message.topic_id}/m/${id}`, { replace: true });
-      }
+      const isHere = await this.#timeline.goTo(messageId, { focus: this.#app.takesFocus });
+      if (!isHere && !this.#closed) await this.#follow(messageId);
     } catch (error) {
-      if (closed || error.status === 401) return;
-      app.dialog.tell({ title: "This message cannot be shown", error });
-      await begin();
+      if (this.#closed || error.status === 401) return;
+      void this.#app.dialog.tell({ title: "This message cannot be shown", error });
+      await this.#openNewest();
     }
   }
 
-  async function begin() {
-    await model.openNewest();
-    timeline.markNewAfter(app.unread.lastSeenAmong(topicId, model.messages));
-    await timeline.goToNewest();
+  close() {
+    this.#closed = true;
+    for (const stop of this.#stops) stop();
+    for (const part of [this.#composer, this.#pending, this.#attachments, this.#head]) part.unmount();
+    for (const part of [this.#model, this.#timeline, this.#enrichments]) part.close();
+    this.#view.remove();
   }
 
-  async function start() {
-    try {
-      await app.store.topic(topicId);
-      if (closed) return;
-      if (messageId === undefined) await begin();
-      else await go(messageId);
-    } catch (error) {
-      if (closed || error.status === 401) return;
-      if (error.status === 404) replace(view, h("div", { class: "page" }, errorNotice(error)));
-      else timeline.fail(error, start);
-    }
+  #goTo(messageId) {
+    this.#app.router.go(`/t/${this.topicId}/m/${messageId}`);
   }
 
-  const stops = [
-    app.feed.onEvent(onEvent),
-    app.feed.onState((state) => {
-      if (state !== "live") return;
-      timeline.retry();
-      enrichments.resume();
-    }),
-    app.outbox.onConfirmed((message) => message.topic_id === topicId && model.take(message)),
-    app.store.onChange(() => model.departures.length > 0 && drawSoon()),
-    createArrivalAnnouncer(app, model),
-    registerTopicCommands(app, { timeline, composer, actions, head }),
-  ];
-  view.append(head.element, h("div", { class: "topic-middle" }, timeline.element, composer.element), attachments.element);
-  root.append(view);
-  if (app.takesFocus) timeline.scroller.focus({ preventScroll: true });
-  void start();
-  return {
-    topicId,
-    go,
-    close() {
-      closed = true;
-      for (const stop of stops) stop();
-      for (const part of [composer, pending, attachments, head]) part.unmount();
-      for (const part of [model, timeline, enrichments]) part.close();
-      view.remove();
-    },
-  };
+  async #follow(messageId) {
+    const { message } = await this.#app.api.get(`/api/v1/messages/${messageId}`);
+    if (message.topic_id !== this.topicId) this.#app.router.go(`/t/${message.topic_id}/m/${messageId}`, { replace: true });
+  }
+
+  async #openNewest() {
+    await this.#model.openNewest();
+    this.#timeline.markNewAfter(this.#app.unread.lastSeenAmong(this.topicId, this.#model.messages));
+    await this.#timeline.goToNewest();
+  }
+
+  #apply(event) {
+    for (const part of [this.#model, this.#quotes, this.#enrichments, this.#editing]) part.apply(event);
+  }
+
+  #connectionIsBack() {
+    this.#timeline.retry();
+    this.#enrichments.resume();
+  }
+
+  #editorChanged(messageId) {
+    this.#timeline.draw();
+    if (this.#editing.editorOf(messageId) === undefined) this.#timeline.nodeOf(messageId)?.focus({ preventScroll: true });
+  }
+
+  #attachmentsCounted(count) {
+    this.#head.setAttachments(count, !this.#attachments.element.hidden);
+    if (count > 0 && this.#app.prefs.get("attachments_open", true) && WIDE.matches) this.#setPanel(true, { remember: false });
+  }
+
+  #setPanel(isOpen, { remember = true } = {}) {
+    this.#attachments.element.hidden = !isOpen;
+    this.#view.classList.toggle("has-panel", isOpen);
+    this.#head.setAttachments(null, isOpen);
+    if (remember) this.#app.prefs.set("attachments_open", isOpen);
+  }
 }
