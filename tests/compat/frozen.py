@@ -28,6 +28,7 @@ REQUESTS = frozenset(
         "MoveMessage",
         "AddAttachment",
         "Login",
+        "ReEnrich",
     }
 )
 """Shapes of what clients send."""
@@ -67,8 +68,12 @@ def write(name: str, value: Any) -> None:
     path_of(name).write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
-def losses(frozen: Any, now: Any, place: str = "") -> list[str]:
+def losses(frozen: Any, now: Any) -> list[str]:
     """What the snapshot has and the present has not, or has with another value. Additions are no loss."""
+    return _losses(frozen, now, "", (frozen, now))
+
+
+def _losses(frozen: Any, now: Any, place: str, whole: tuple[Any, Any]) -> list[str]:
     if isinstance(frozen, dict) and isinstance(now, dict):
         found: list[str] = []
         for key, value in frozen.items():
@@ -76,18 +81,26 @@ def losses(frozen: Any, now: Any, place: str = "") -> list[str]:
                 continue
             if key not in now:
                 found.append(f"{place}/{key} is gone")
+            elif key == "$ref" and value != now[key]:
+                # Another shape in its place will do if it has all that the first one had.
+                found += _losses(_shape(whole[0], value), _shape(whole[1], now[key]), place, whole)
             else:
-                found += losses(value, now[key], f"{place}/{key}")
+                found += _losses(value, now[key], f"{place}/{key}", whole)
         return found + _stricter(frozen, now, place)
     if isinstance(frozen, list) and isinstance(now, list):
-        return _list_losses(frozen, now, place)
+        return _list_losses(frozen, now, place, whole)
     return [] if frozen == now else [f"{place} was {frozen!r} and is {now!r}"]
 
 
-def _list_losses(frozen: list[Any], now: list[Any], place: str) -> list[str]:
+def _list_losses(frozen: list[Any], now: list[Any], place: str, whole: tuple[Any, Any]) -> list[str]:
     if all(isinstance(item, dict) and "name" in item for item in [*frozen, *now]):
-        return losses({item["name"]: item for item in frozen}, {item["name"]: item for item in now}, place)
+        before, after = ({item["name"]: item for item in items} for items in (frozen, now))
+        return _losses(before, after, place, whole)
     return [f"{place} no longer has {item!r}" for item in frozen if item not in now]
+
+
+def _shape(document: Any, reference: str) -> Any:
+    return document["components"]["schemas"][reference.rpartition("/")[2]]
 
 
 def _stricter(frozen: dict[str, Any], now: dict[str, Any], place: str) -> list[str]:

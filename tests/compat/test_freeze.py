@@ -59,6 +59,13 @@ def test_control_a_removed_name_is_found(name: str) -> None:
             "/paths//api/v1/messages/get/parameters/topic_id is gone",
         ),
         (
+            "openapi",
+            lambda d: d["components"]["schemas"]["OneTopic"]["properties"]["topic"].update(
+                {"$ref": "#/components/schemas/Channel"}
+            ),
+            "/components/schemas/OneTopic/properties/topic/properties/title is gone",
+        ),
+        (
             "events",
             lambda d: d["message.edited"]["fields"].remove("version"),
             "/message.edited/fields no longer has 'version'",
