@@ -1,12 +1,14 @@
 """The event explorer: the log's end, live, each event once, and every payload to the last member."""
 
 import re
+from pathlib import Path
 
 from playwright.sync_api import Locator, expect
 
 from tests.browser.browsers import Window
 from tests.browser.conftest import MakeHub, OpenWindow
 from tests.browser.hubs import PageHub, Room
+from tests.browser.seeding import long_topic
 
 
 def rows(window: Window) -> Locator:
@@ -117,6 +119,32 @@ def test_older_events_come_on_demand_until_the_beginning(window: Window, room: R
     expect(rows(window)).to_have_count(232)
     assert shown_ids(window) == log_ids(room)
     expect(window.page.get_by_text("This is the beginning of the log.")).to_be_visible()
+
+
+def test_the_window_onto_a_long_log_stays_small(make_hub: MakeHub, open_window: OpenWindow, tmp_path: Path) -> None:
+    folder = tmp_path / "long"
+    folder.mkdir()
+    topic_id, _ = long_topic(folder, 2500)
+    hub = make_hub(folder)
+    window = open_window(hub, "#/events")
+    older = window.page.get_by_role("button", name="Older events")
+    expect(rows(window)).to_have_count(200)
+    newest = shown_ids(window)[0]
+    for count in (700, 1000):
+        older.click()
+        expect(rows(window)).to_have_count(count)
+    # The newest made room for older ones, so the window rests in the past ...
+    ids = shown_ids(window)
+    assert ids == list(range(ids[0], ids[0] - 1000, -1))
+    assert ids[0] < newest
+    for number in range(2):
+        hub.client.send_message(topic_id, f"news {number}", "ada")
+    resume = window.page.get_by_role("button", name="Resume, 2 waiting")
+    expect(resume).to_be_visible()
+    # ... and goes back to the log's end when it is resumed.
+    resume.click()
+    expect(rows(window).first).to_contain_text("news 1")
+    assert shown_ids(window)[0] == newest + 2
 
 
 def test_events_of_a_lost_connection_are_neither_missed_nor_doubled(make_hub: MakeHub, open_window: OpenWindow) -> None:

@@ -83,3 +83,48 @@ def test_a_hub_that_is_gone_is_reported_and_found_again(make_hub: MakeHub, open_
     hub.start("--port", str(port))
     expect(alert).to_have_count(0)
     expect(tile(window, "Database").locator(".tile-value")).not_to_have_text("–")
+
+
+PLUGINS = """
+[[plugins]]
+name = "links"
+type = "linkifier"
+
+[[plugins]]
+name = "lost"
+type = "linkifier"
+module = "plugins/lost.py"
+
+[[plugins]]
+name = "urls"
+type = "extractor"
+enabled = false
+"""
+
+
+def test_plugins_are_shown_with_their_state_and_can_run_again(
+    make_hub: MakeHub, open_window: OpenWindow, tmp_path: Path
+) -> None:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "parley.toml").write_text(PLUGINS)
+    hub = make_hub(folder)
+    room = Room(hub)
+    for number in range(3):
+        room.post(f"look at src/app.py:{number + 1}")
+    window = open_window(hub, "#/status")
+    states = window.page.locator("tr[data-plugin] .state")
+    expect(states).to_have_text(["Ready", "Broken", "Off"])
+    expect(window.page.locator(".health")).to_contain_text("Plugin lost: ")
+    runs = window.page.locator('tr[data-plugin="links"] td:nth-of-type(5)')
+    expect(runs).to_have_text("3")
+    window.page.get_by_role("button", name="Run links again").click()
+    dialog = window.page.get_by_role("dialog", name="Run links again")
+    dialog.get_by_label("After event").fill("nonsense")
+    dialog.get_by_role("button", name="Queue").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("whole number")
+    dialog.get_by_label("After event").fill("0")
+    dialog.get_by_role("button", name="Queue").click()
+    expect(dialog).to_have_count(0)
+    expect(window.page.get_by_test_id("announcer")).to_contain_text("3 jobs queued")
+    expect(runs).to_have_text("6")

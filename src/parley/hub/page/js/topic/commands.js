@@ -11,7 +11,7 @@ export function registerTopicCommands(app, { timeline, composer, actions, head }
     { id: "message.move", title: "Move this message", keys: "m", run: focused(actions.move), when: hasFocus },
     { id: "message.history", title: "Show this message's history", keys: "h", run: focused(actions.history), when: hasFocus },
     { id: "message.link", title: "Copy a link to this message", keys: "y", run: focused(actions.copyLink), when: hasFocus },
-    { id: "message.delete", title: "Delete this message", run: focused(actions.remove), when: hasFocus },
+    { id: "message.delete", title: "Delete this message", keys: "Delete", run: focused(actions.remove), when: hasFocus },
     { id: "topic.compose", title: "Write a message", keys: "c", run: () => composer.focus() },
     { id: "topic.newest", title: "Jump to the newest message", keys: "Shift+G", run: () => timeline.goToNewest() },
     { id: "topic.oldest", title: "Jump to the oldest message", keys: "g g", run: () => timeline.goToOldest() },
