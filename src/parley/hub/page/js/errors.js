@@ -27,21 +27,18 @@ export function hintFor(code) {
   return HINTS[code] ?? "";
 }
 
-/** A refusal for people: what happened, when it is tried again if it is, and what to do. */
-export function errorText(error, { retryInSeconds = null } = {}) {
-  const parts = [sentence(error.message ?? String(error))];
-  if (retryInSeconds !== null) parts.push(`Trying again in ${Math.max(1, Math.round(retryInSeconds))} s.`);
-  if (error.hint) parts.push(error.hint);
-  return parts.join(" ");
+/** A refusal for people: what happened and what to do. Commands, which hints have between backticks, are set as code. */
+export function errorNodes(error) {
+  const pieces = (error.hint ?? "").split("`");
+  const hint = pieces.map((piece, index) => (index % 2 === 1 ? h("code", null, piece) : piece));
+  return [sentence(error.message ?? String(error)), " ", ...hint];
 }
 
-/** The same as a box that is announced; commands between backticks are set as code. */
-export function errorNotice(error, options) {
-  const pieces = errorText(error, options).split("`");
-  const nodes = pieces.map((piece, index) => (index % 2 === 1 ? h("code", null, piece) : piece));
-  return h("p", { class: "notice notice-danger", role: "alert" }, nodes);
+/** The same as a box that is announced. */
+export function errorNotice(error) {
+  return h("p", { class: "notice notice-danger", role: "alert" }, errorNodes(error));
 }
 
-function sentence(text) {
+export function sentence(text) {
   return /[.!?]$/.test(text) ? text : `${text}.`;
 }

@@ -30,8 +30,11 @@ export class TopicModel {
     this.following = true;
     /** The message that the reader looks at; asked when a stretch must be loaded again. */
     this.readerAt = () => this.#window.newestId;
-    /** Where messages were moved away while the topic was open: `{key, beforeId, toTopicId, count}`. */
-    this.departures = [];
+    /**
+     * Where messages were moved to while the topic was open, by topic: `{key, toTopicId, count, beforeId}`. `beforeId` is null at the
+     * end of the topic, and undefined as long as none of them was on the page.
+     */
+    this.departures = new Map();
   }
 
   get messages() {
@@ -144,20 +147,19 @@ export class TopicModel {
     if (to === this.topicId) return this.#reloadSoon();
     if (from !== this.topicId) return;
     const known = this.#window.get(id);
-    if (known === null || known.version >= version) return;
-    const following = this.messages.find((message) => message.id > id)?.id ?? null;
-    this.#window.remove(id);
-    this.#depart(id, following, to);
-    if (this.messages.length === 0) this.#reloadSoon();
+    const isShown = known !== null && known.version < version;
+    const next = isShown ? (this.messages.find((message) => message.id > id)?.id ?? null) : undefined;
+    if (isShown) this.#window.remove(id);
+    this.#depart(id, next, to);
+    if (isShown && this.messages.length === 0) this.#reloadSoon();
     this.#changes.emit();
   }
 
-  /** One notice for neighbours that went to the same topic. */
+  /** One notice per topic that messages went to, before the message that followed the last of them that was on the page. */
   #depart(id, beforeId, toTopicId) {
-    const near = this.departures.find((one) => one.toTopicId === toTopicId && (one.beforeId === id || one.beforeId === beforeId));
-    if (near === undefined) this.departures.push({ key: `departure:${id}`, beforeId, toTopicId, count: 1 });
-    else Object.assign(near, { beforeId, count: near.count + 1 });
-    for (const one of this.departures) if (one.beforeId === id) one.beforeId = beforeId;
+    const known = this.departures.get(toTopicId) ?? { key: `departure:${toTopicId}`, toTopicId, count: 0, beforeId: undefined };
+    this.departures.set(toTopicId, { ...known, count: known.count + 1, beforeId: beforeId === undefined ? known.beforeId : beforeId });
+    for (const one of this.departures.values()) if (one.beforeId === id) one.beforeId = beforeId;
   }
 
   #reloadSoon() {

@@ -1,7 +1,7 @@
 /** Messages of this topic that are still on their way: pending, waiting for another try, or refused. */
 
 import { avatar, senderName } from "../avatar.js";
-import { errorText } from "../errors.js";
+import { errorNodes, sentence } from "../errors.js";
 import { h, reconcile, replace } from "../dom.js";
 import { render } from "../markdown.js";
 
@@ -41,8 +41,7 @@ export function mountPending(app, topicId, { onTakeBack }) {
   function update(node, entry) {
     node.classList.toggle("is-failed", entry.state === "failed");
     const seconds = entry.retryAt === null ? null : Math.max(1, Math.round((entry.retryAt - Date.now()) / 1000));
-    const text = textOf(entry, seconds);
-    const drawn = `${entry.state} ${text}`;
+    const drawn = `${entry.state} ${entry.error?.message} ${seconds}`;
     if (node.drawnFoot === drawn) return;
     node.drawnFoot = drawn;
     const isRefused = entry.state === "failed";
@@ -52,7 +51,7 @@ export function mountPending(app, topicId, { onTakeBack }) {
     const drop = button("Discard", () => app.outbox.discard(entry.key));
     replace(
       node.foot,
-      h("span", { role: isRefused ? "alert" : null }, text),
+      h("span", { role: isRefused ? "alert" : null }, saying(entry, seconds)),
       entry.state === "sending" ? null : again,
       isRefused ? [change, drop] : null,
     );
@@ -73,8 +72,8 @@ function button(text, onClick) {
   return h("button", { type: "button", class: "link-button", onClick }, text);
 }
 
-function textOf(entry, seconds) {
-  if (entry.state === "failed") return `Not sent. ${errorText(entry.error)}`;
-  if (entry.state === "waiting" && entry.error !== null) return `Waiting. ${errorText(entry.error, { retryInSeconds: seconds })}`;
-  return entry.state === "waiting" ? "Waiting to be sent" : "Sending…";
+function saying(entry, seconds) {
+  if (entry.state === "failed") return ["Not sent. ", ...errorNodes(entry.error)];
+  if (entry.state === "sending") return "Sending…";
+  return entry.error === null ? "Waiting to be sent" : `Not sent yet. ${sentence(entry.error.message)} Trying again in ${seconds} s.`;
 }

@@ -16,7 +16,7 @@ export function rowsOf(model, { newAfterId, me }) {
   let previous = null;
   const beginsHere = newAfterId !== null && (!model.hasOlder || (model.messages[0]?.id ?? "") <= newAfterId);
   let lineDrawn = !beginsHere;
-  const departures = new Map(model.departures.map((one) => [one.beforeId, one]));
+  const departures = Map.groupBy(model.departures.values(), (one) => one.beforeId);
   for (const message of model.messages) {
     const day = dayKey(message.created_at);
     const isNewDay = previous === null || dayKey(previous.created_at) !== day;
@@ -24,13 +24,14 @@ export function rowsOf(model, { newAfterId, me }) {
     const drawsLine = !lineDrawn && message.id > newAfterId && message.sender !== me;
     if (drawsLine) rows.push({ kind: "new", key: "new" });
     lineDrawn ||= drawsLine;
-    const departed = departures.get(message.id);
-    if (departed !== undefined) rows.push({ kind: "departure", ...departed });
-    const isGrouped = !isNewDay && !drawsLine && departed === undefined && goesWith(previous, message);
+    const departed = departures.get(message.id) ?? [];
+    rows.push(...departed.map((one) => ({ kind: "departure", ...one })));
+    const isGrouped = !isNewDay && !drawsLine && departed.length === 0 && goesWith(previous, message);
     rows.push({ kind: "message", key: message.id, message, isGrouped });
     previous = message;
   }
-  if (!model.hasNewer && departures.has(null)) rows.push({ kind: "departure", ...departures.get(null) });
+  const atTheEnd = model.hasNewer ? [] : (departures.get(null) ?? []);
+  rows.push(...atTheEnd.map((one) => ({ kind: "departure", ...one })));
   return rows;
 }
 

@@ -28,7 +28,7 @@ export function mount(root, { api, reason, error, onSession }) {
   const card = h(
     "main",
     { class: "login", dataset: { testid: "login" } },
-    h("div", { class: "login-mark" }, icon("hash")),
+    h("img", { src: "/ui/assets/icon.svg", alt: "", width: "40", height: "40" }),
     h("h1", null, title),
     h("p", null, reason === "refused" && error.status !== 401 && error.status !== 400 ? error.message : text),
     h("p", null, "In the workspace's folder, run"),

@@ -62,7 +62,7 @@ class OpenTopic {
       app.feed.onEvent((event) => this.#apply(event)),
       app.feed.onState((state) => state === "live" && this.#connectionIsBack()),
       app.outbox.onConfirmed((message) => message.topic_id === topicId && this.#model.take(message)),
-      app.store.onChange(() => this.#model.departures.length > 0 && this.#timeline.drawSoon()),
+      app.store.onChange(() => this.#model.departures.size > 0 && this.#timeline.drawSoon()),
       createArrivalAnnouncer(app, this.#model),
       registerTopicCommands(app, { timeline: this.#timeline, composer: this.#composer, actions, head: this.#head }),
     ];
