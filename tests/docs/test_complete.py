@@ -75,6 +75,7 @@ def test_the_sizes_of_the_campaigns_are_those_that_run(monkeypatch: pytest.Monke
     text = document("docs/testing.md")
     for flag, told in (
         ("kills", f"{options.kills:,} cycles"),
+        ("derived-kills", f"{options.derived_kills:,} kills"),
         ("cuts", f"{options.cuts:,} cuts"),
         ("stride", "every operation"),
         ("full-disks", f"{options.full_disks} of each kind"),
