@@ -141,7 +141,8 @@ def test_the_environment_is_what_was_given_and_nothing_of_the_owner(monkeypatch:
 
 
 def test_a_module_of_ours_and_what_it_needs_can_be_run() -> None:
-    policy = Policy(files={"plugin/code.py": b"answer = 42"})
+    many = {f"plugin/part{number}.py": b"x = 1" for number in range(1_000)}
+    policy = Policy(files={"plugin/code.py": b"answer = 42", **many})
     finished = run(python_command("parley"), policy)
     assert b"Usage" in finished.stdout + finished.stderr
     read = "import runpy; print(runpy.run_path('/app/plugin/code.py')['answer'])"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.sandbox import Jail, Policy
+from parley.sandbox import Jail, JailError, Policy
 from parley.sandbox.view import interpreter
 from tests.sandbox.conftest import Owner
 from tests.sandbox.ordinary import REPOSITORY
@@ -74,10 +74,14 @@ def python(code: str, *arguments: str) -> list[str]:
     return [str(interpreter()), "-I", "-S", "-c", code, *arguments]
 
 
-def test_what_hides_in_a_session_of_its_own_ends_with_the_deadline(owner: Owner, marker: str) -> None:
-    answer = owner.run(f"sys.argv[1] = {marker!r}\n" + HIDE + THEN_HANG, deadline_seconds=3.0)
-    assert answer["reason"] == "timeout"
-    assert marked(marker) == []
+def test_what_hides_in_a_session_of_its_own_ends_with_the_deadline(marker: str) -> None:
+    with Jail(python(HIDE + THEN_HANG, marker), Policy()) as jail:
+        assert jail.receive_line(20) == b"ready"
+        assert len(marked(marker)) == 2
+        with pytest.raises(JailError) as raised:
+            jail.receive_line(0.1)
+        assert marked(marker) == []
+    assert raised.value.reason == "timeout"
 
 
 def test_what_hides_ends_with_the_command(owner: Owner, marker: str) -> None:

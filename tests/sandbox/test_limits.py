@@ -36,8 +36,8 @@ except BlockingIOError:
             "while True:\n try: os.fork()\n except OSError: pass", {"deadline_seconds": 1.5}, "timeout", id="fork bomb"
         ),
         pytest.param("sys.stdout.write('x' * 100_000_000)", {}, "output", id="100 MB of output"),
-        pytest.param("while True: print('line')", {}, "output", id="endless output"),
-        pytest.param("while True: print('line', file=sys.stderr)", {}, "output", id="endless errors"),
+        pytest.param("while True: print('line' * 1000)", {}, "output", id="endless output"),
+        pytest.param("while True: print('line' * 1000, file=sys.stderr)", {}, "output", id="endless errors"),
     ],
 )
 def test_whoever_breaks_the_policy_is_ended(owner: Owner, code: str, settings: dict[str, Any], reason: str) -> None:

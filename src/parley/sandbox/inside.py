@@ -57,20 +57,24 @@ def main(spec_descriptor: int, status_descriptor: int) -> NoReturn:
         if os.getppid() != spec["owner"]:
             os._exit(EXIT_NO_JAIL)  # it died before we asked to die with it
         _be_modest()
-        uid, gid, spare = _leave_the_others(network=spec["network"])
+        uid, gid, beside = _leave_the_others(network=spec["network"])
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever ignores it never learns of an end
         signal.pthread_sigmask(signal.SIG_BLOCK, _KEEPER_SIGNALS)
         alive, keep = os.pipe()
         first = os.fork()
         if first == 0:
             os.close(keep)
-            _be_first(spec, uid, gid, spare, alive)
+            _be_first(spec, uid, gid, beside, alive)
     except OSError as error:
         _give_up(error)
     for descriptor in (0, 1, alive, _STATUS):
         os.close(descriptor)
-    if signal.sigwait(_KEEPER_SIGNALS) == signal.SIGTERM:
-        os.kill(first, signal.SIGKILL)
-    os._exit(_exit_code(os.waitpid(first, 0)[1]))
+    while True:
+        if signal.sigwait(_KEEPER_SIGNALS) == signal.SIGTERM:
+            os.kill(first, signal.SIGKILL)
+        ended, status = os.waitpid(first, os.WNOHANG)
+        if ended:
+            os._exit(_exit_code(status))
 
 
 def _be_modest() -> None:
@@ -109,19 +113,19 @@ def _spare_id() -> int:
     return _FIRST_SPARE_ID_IN_CONTAINER + os.getpid() % _IDS_IN_CONTAINER
 
 
-def _be_first(spec: Spec, uid: int, gid: int, spare: int, alive: int) -> NoReturn:
+def _be_first(spec: Spec, uid: int, gid: int, beside: int, alive: int) -> NoReturn:
     """Process 1 of the jail: makes its root, starts the command, and ends with it."""
     try:
         system.prctl(system.PR_SET_PDEATHSIG, signal.SIGKILL)
         if select.select([alive], [], [], 0)[0]:
             os._exit(EXIT_NO_JAIL)  # the keeper died before we asked to die with it
         os.close(alive)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _KEEPER_SIGNALS)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # also what the owner's thread had blocked
         root.enter(spec, uid, gid)
         system.prctl(system.PR_SET_DUMPABLE, 0)
         command = os.fork()
         if command == 0:
-            _become(spec, uid, gid, spare)
+            _become(spec, uid, gid, beside)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.closerange(0, _MORE_OPEN_FILES_THAN_ANYONE_HAS)
         system.drop_capabilities()
@@ -133,7 +137,7 @@ def _be_first(spec: Spec, uid: int, gid: int, spare: int, alive: int) -> NoRetur
             os._exit(_exit_code(status))
 
 
-def _become(spec: Spec, uid: int, gid: int, spare: int) -> NoReturn:
+def _become(spec: Spec, uid: int, gid: int, beside: int) -> NoReturn:
     """The command: everything is given up, in the order in which it is needed last."""
     try:
         os.chdir(SCRATCH)
@@ -148,7 +152,7 @@ def _become(spec: Spec, uid: int, gid: int, spare: int) -> NoReturn:
         shown = (*spec["shown"], APP)
         ports = TCP_PORTS if spec["network"] else ()
         landlock.restrict(shown=shown, scratch=SCRATCH, devices=root.DEVICES, tcp_ports=ports)
-        _set_limits(spec, spare)
+        _set_limits(spec, beside)
         os.closerange(_STATUS + 1, _MORE_OPEN_FILES_THAN_ANYONE_HAS)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         seccomp.restrict(network=spec["network"])
@@ -158,13 +162,14 @@ def _become(spec: Spec, uid: int, gid: int, spare: int) -> NoReturn:
         _give_up(error)
 
 
-def _set_limits(spec: Spec, spare: int) -> None:
+def _set_limits(spec: Spec, beside: int) -> None:
+    """The limits of the command; ``beside`` is how many of our own processes are counted with its own."""
     for kind, most in (
         (resource.RLIMIT_AS, spec["memory_bytes"]),
         (resource.RLIMIT_CPU, spec["cpu_seconds"]),
         (resource.RLIMIT_FSIZE, spec["scratch_bytes"]),
         (resource.RLIMIT_NOFILE, spec["open_files"]),
-        (resource.RLIMIT_NPROC, spec["processes"] + spare),
+        (resource.RLIMIT_NPROC, spec["processes"] + beside),
         (resource.RLIMIT_CORE, 1),  # 0 would still start a program that the machine hands core dumps to
     ):
         _, hard = resource.getrlimit(kind)

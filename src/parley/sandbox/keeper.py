@@ -58,6 +58,9 @@ class Keeper:
         self.stderr = cast(IO[bytes], self._process.stderr)
         try:
             self._await_start(status)
+        except BaseException:
+            self.end()
+            raise
         finally:
             os.close(status)
 
@@ -88,7 +91,6 @@ class Keeper:
             return
         self._process.kill()
         why = said.removeprefix(STARTED) or _read_to_end(self.stderr.fileno(), _END_SECONDS).strip()
-        self.end()
         words = why.decode(errors="replace") or "it did not start in time"
         raise JailError("unavailable", f"The sandbox could not be built: {words}")
 

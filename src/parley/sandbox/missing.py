@@ -26,9 +26,8 @@ _PROBE_SECONDS: Final = 30.0
 _CAP_SYS_ADMIN: Final = 1 << 21
 
 
-@cache
 def missing(*, network: bool = False) -> tuple[str, ...]:
-    """What is missing for a jail, without a network or with one; nothing when it can be built. It is found out once."""
+    """What is missing for a jail, without a network or with one; nothing when it can be built."""
     if network:
         return missing() or _missing_for_network()
     if sys.platform != "linux":
@@ -42,10 +41,16 @@ def missing(*, network: bool = False) -> tuple[str, ...]:
     except OSError as error:
         return (explain_landlock(error.errno),)
     try:
-        run([str(interpreter()), "-I", "-S", "-c", "pass"], Policy(deadline_seconds=_PROBE_SECONDS))
+        _build_one()
     except JailError as error:
         return (f"{error.message}.", *explain_namespaces(Path("/proc/sys"), _effective_capabilities()))
     return ()
+
+
+@cache
+def _build_one() -> None:
+    """Success is remembered; after a failure the next one who asks tries again, when somebody may have put it right."""
+    run([str(interpreter()), "-I", "-S", "-c", "pass"], Policy(deadline_seconds=_PROBE_SECONDS))
 
 
 def _missing_for_network() -> tuple[str, ...]:

@@ -14,6 +14,8 @@ _STAGING: Final = "/proc"
 """Where the new root is put together: a folder that every Linux has. It hides what is there in this namespace alone."""
 _SPARE_BYTES: Final = 1024 * 1024
 """Room in the root for folders and mount points."""
+_PAGE_BYTES_MAX: Final = 65_536
+"""A file takes whole pages, on some machines as large as this."""
 _SCRATCH_FILES_MAX: Final = 4_096
 _INERT: Final = system.MS_NOSUID | system.MS_NODEV | system.MS_NOEXEC
 _READ_ONLY: Final = system.MOUNT_ATTR_RDONLY | system.MOUNT_ATTR_NOSUID
@@ -25,7 +27,7 @@ def enter(spec: Spec, uid: int, gid: int) -> None:
     # All are taken before anything is mounted, which might hide one of them.
     shown = [(path, os.path.isdir(path), _restricted(path, system.MOUNT_ATTR_NODEV)) for path in spec["shown"]]
     devices = [(path, False, _restricted(path, system.MOUNT_ATTR_NOEXEC)) for path in DEVICES]
-    size = _SPARE_BYTES + sum(len(content) for content in spec["files"].values())
+    size = _SPARE_BYTES + sum(len(content) + _PAGE_BYTES_MAX for content in spec["files"].values())
     system.mount("tmpfs", _STAGING, "tmpfs", _INERT, f"size={size},mode=755")
     os.chdir(_STAGING)
     os.umask(0o022)
