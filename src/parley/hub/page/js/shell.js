@@ -11,7 +11,8 @@ import { mountSidebar } from "./sidebar.js";
 const PHONE = window.matchMedia("(max-width: 719.98px)");
 
 export function mountShell(root, app) {
-  const main = h("main", { class: "main", id: "main", tabindex: "-1" });
+  // A tab stop, so that the keyboard scrolls a view in which nothing else can have the focus.
+  const main = h("main", { class: "main", id: "main", tabindex: "0" });
   const barTitle = h("span", { class: "topbar-title" });
   const opener = h(
     "button",
