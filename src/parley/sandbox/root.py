@@ -31,6 +31,10 @@ def enter(spec: Spec, uid: int, gid: int) -> None:
     system.mount("tmpfs", _STAGING, "tmpfs", _INERT, f"size={size},mode=755")
     os.chdir(_STAGING)
     os.umask(0o022)
+    # First, while there is no link and no mount that could lead out of the root.
+    os.mkdir(_here(APP))
+    for name, content in spec["files"].items():
+        _write(os.path.join(_here(APP), name), content)
     os.mkdir(_here(SCRATCH))
     options = f"size={spec['scratch_bytes']},nr_inodes={_SCRATCH_FILES_MAX},mode=700,uid={uid},gid={gid}"
     system.mount("tmpfs", _here(SCRATCH), "tmpfs", _INERT, options)
@@ -39,9 +43,6 @@ def enter(spec: Spec, uid: int, gid: int) -> None:
     for link, target in spec["links"]:
         os.makedirs(os.path.dirname(_here(link)), exist_ok=True)
         os.symlink(target, _here(link))
-    os.makedirs(_here(APP), exist_ok=True)
-    for name, content in spec["files"].items():
-        _write(os.path.join(_here(APP), name), content)
     _move_in()
 
 
