@@ -18,6 +18,7 @@ from typing import Any
 import uvloop
 
 from tests.campaign.crowd import crowd
+from tests.campaign.derived import derived_kills
 from tests.campaign.disk import failing_operations, power_cuts
 from tests.campaign.full_disk import full_disk
 from tests.campaign.kill import kill_cycles
@@ -25,13 +26,14 @@ from tests.campaign.report import Report
 from tests.campaign.soak import soak
 from tests.campaign.starts import simultaneous_starts
 
-NAMES = ("kill", "power_cuts", "failing_operations", "full_disk", "starts", "crowd", "soak")
+NAMES = ("kill", "derived", "power_cuts", "failing_operations", "full_disk", "starts", "crowd", "soak")
 
 
 def main() -> int:
     options = _options()
     campaigns: dict[str, Callable[[Path], Any]] = {
         "kill": lambda folder: kill_cycles(folder, cycles=options.kills, seed=options.seed),
+        "derived": lambda folder: derived_kills(folder, kills=options.derived_kills, seed=options.seed),
         "power_cuts": lambda _: power_cuts(runs=options.cuts, seed=options.seed),
         "failing_operations": lambda _: failing_operations(stride=options.stride, seed=options.seed),
         "full_disk": lambda folder: full_disk(folder, rounds=options.full_disks, seed=options.seed),
@@ -64,6 +66,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", type=_names, default=list(NAMES), help=f"some of {','.join(NAMES)}")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 31), help="printed; repeats a run")
     parser.add_argument("--kills", type=int, default=1_000, help="cycles of kill -9 under load")
+    parser.add_argument("--derived-kills", type=int, default=200, help="cycles of kill -9 while plugins work")
     parser.add_argument("--cuts", type=int, default=10_000, help="simulated power cuts")
     parser.add_argument("--stride", type=int, default=1, help="let only every n-th operation fail")
     parser.add_argument("--full-disks", type=int, default=5, help="times that a real disk fills up, of each kind")

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class PluginWorld:
     def __init__(self, folder: Path, modules: Mapping[str, str], plugins: Iterable[Mapping[str, Any]]) -> None:
         self.folder = folder
         self.home = folder.parent / f"{folder.name}-home"
-        self.plugins = list(plugins)
+        self.plugins: list[Mapping[str, Any]] = list(plugins)
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in modules.items():
             (folder / name).write_text(text)
@@ -141,16 +141,19 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
         await asyncio.sleep(0.01)
 
 
-def descendants(pid: int) -> set[int]:
-    """All processes below one, as the system shows them now."""
+def all_processes() -> dict[int, int]:
+    """Every process that the system shows now, with its parent."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:  # it ended meanwhile
-                continue
-            parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
+            with suppress(OSError):  # it ended meanwhile
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    return parents
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes below one."""
+    parents = all_processes()
     found: set[int] = set()
     reached = {pid}
     while reached:
