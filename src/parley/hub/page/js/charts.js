@@ -1,5 +1,6 @@
 /**
- * Small charts: one line over the last minutes, drawn as SVG nodes, with its meaning in words for those who cannot see it.
+ * Small charts: one line over the last minutes, drawn as SVG nodes, with its meaning in words for those who cannot see
+ * it.
  */
 
 import { h, s } from "./dom.js";
@@ -42,7 +43,13 @@ export class Sparkline {
     this.dot = s("path", { class: "spark-dot" });
     this.element = s(
       "svg",
-      { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: no values yet` },
+      {
+        class: "spark",
+        viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+        preserveAspectRatio: "none",
+        role: "img",
+        "aria-label": `${title}: no values yet`,
+      },
       this.area,
       this.line,
       this.dot,
@@ -62,11 +69,16 @@ export class Sparkline {
     const step = (WIDTH - 2 * PAD) / (places - 1);
     const first = places - series.values.length;
     const points = series.values.map((value, index) =>
-      value === null ? null : [PAD + (first + index) * step, HEIGHT - PAD - ((value - low) / spread) * (HEIGHT - 2 * PAD)],
+      value === null
+        ? null
+        : [PAD + (first + index) * step, HEIGHT - PAD - ((value - low) / spread) * (HEIGHT - 2 * PAD)],
     );
     const runs = connected(points);
     this.line.setAttribute("d", runs.map(linePath).join(""));
-    this.area.setAttribute("d", runs.map((run) => `${linePath(run)}L${run.at(-1)[0]} ${HEIGHT}L${run[0][0]} ${HEIGHT}Z`).join(""));
+    this.area.setAttribute(
+      "d",
+      runs.map((run) => `${linePath(run)}L${run.at(-1)[0]} ${HEIGHT}L${run[0][0]} ${HEIGHT}Z`).join(""),
+    );
     const end = points.at(-1);
     this.dot.setAttribute("d", end ? linePath([end]) : "");
   }
@@ -75,7 +87,8 @@ export class Sparkline {
     const { known } = series;
     if (known.length === 0) return `${this.title}: no values yet`;
     const now = series.last === null ? "unknown" : this.format(series.last);
-    return `${this.title}: now ${now}, lowest ${this.format(Math.min(...known))}, highest ${this.format(Math.max(...known))}`;
+    const [low, high] = [this.format(Math.min(...known)), this.format(Math.max(...known))];
+    return `${this.title}: now ${now}, lowest ${low}, highest ${high}`;
   }
 }
 

@@ -1,9 +1,9 @@
 /**
  * Finding by a few letters: the letters of the query must occur in the text in order.
  *
- * A letter counts more at the beginning of a word and right after the letter before it, and short texts win over long ones, so
- * "gs" finds "Go to status" before "Messages". The best places are found by dynamic programming over both texts;
- * these are names and titles, a few hundred characters at most.
+ * A letter counts more at the beginning of a word and right after the letter before it, and short texts win over long
+ * ones, so "gs" finds "Go to status" before "Messages". The best places are found by dynamic programming over both
+ * texts; these are names and titles, a few hundred characters at most.
  */
 
 const WORD_START = 7;

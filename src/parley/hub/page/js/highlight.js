@@ -1,8 +1,8 @@
 /**
  * Marks found words in text nodes.
  *
- * A query is read as the index reads it: words without regard to case and accents, `word*` for beginnings, `"phrases"`, and
- * what follows NOT is not looked for. Matches are found in a folded copy of the text, with a map back to the
+ * A query is read as the index reads it: words without regard to case and accents, `word*` for beginnings, `"phrases"`,
+ * and what follows NOT is not looked for. Matches are found in a folded copy of the text, with a map back to the
  * characters as they were written.
  */
 
@@ -30,17 +30,22 @@ export function termsOf(query) {
 
 /** The words of a query that is compared as it is written. */
 export function wordsOf(query) {
-  return query.split(/\s+/).filter(Boolean).map((word) => ({ text: fold(word).text, prefix: false }));
+  return query
+    .split(/\s+/)
+    .filter(Boolean)
+    .map((word) => ({ text: fold(word).text, prefix: false }));
 }
 
-/** Where the terms are in a text: `{from, to}` in order. `whole` asks for whole words; else any part of a word will do. */
+/**
+ * Where the terms are in a text: `{from, to}` in order. `whole` asks for whole words; else any part of a word will do.
+ */
 export function findTerms(text, terms, { whole = true } = {}) {
   if (terms.length === 0) return [];
   const folded = fold(text);
   const ranges = [];
   for (const found of folded.text.matchAll(patternOf(terms, whole))) {
     if (found[0] === "") continue;
-    ranges.push({ from: folded.places[found.index], to: folded.places[found.index + found[0].length] });
+    ranges.push({ from: folded.placeOf(found.index), to: folded.placeOf(found.index + found[0].length) });
   }
   return ranges;
 }
@@ -90,8 +95,9 @@ function escaped(text) {
   return text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
 }
 
-/** The text without case and accents; `places[i]` is where its character `i` stands in the text. */
+/** The text without case and accents; `placeOf(i)` is where its character `i` stands in the text. */
 function fold(text) {
+  if (/^[\u0000-\u007f]*$/.test(text)) return { text: text.toLowerCase(), placeOf: (index) => index };
   let out = "";
   const places = [];
   let at = 0;
@@ -102,5 +108,5 @@ function fold(text) {
     at += character.length;
   }
   places.push(at);
-  return { text: out, places };
+  return { text: out, placeOf: (index) => places[index] };
 }

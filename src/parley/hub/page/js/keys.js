@@ -1,9 +1,9 @@
 /**
  * The keyboard: runs the command whose keys were pressed, and shows the list of them.
  *
- * Keys are written as on the keyboard: `j`, `?`, `Shift+E`, `Delete`, `Mod+K` (Command on a Mac, Control elsewhere), `g t` for one
- * after the other; several in a list are alternatives. Nothing fires while a person types in a field, except combinations
- * with Mod, nor while a dialog or a menu has the floor, nor with other modifiers than those asked for.
+ * Keys are written as on the keyboard: `j`, `?`, `Shift+E`, `Delete`, `Mod+K` (Command on a Mac, Control elsewhere), `g
+ * t` for one after the other; several in a list are alternatives. Nothing fires while a person types in a field, except
+ * combinations with Mod, nor while a dialog or a menu has the floor, nor with other modifiers than those asked for.
  */
 
 import { h } from "./dom.js";
@@ -11,10 +11,17 @@ import { h } from "./dom.js";
 const SEQUENCE_MS = 1200;
 const IS_MAC = /Mac|iPhone|iPad/.test(navigator.platform);
 const FIELDS = "input:not([type=checkbox], [type=radio], [type=button]), textarea, select, [contenteditable]";
-const BUSY = "dialog[open], [role=menu], [role=listbox]";
+const BUSY = "[role=menu], [role=listbox]";
 // What may be held down; a held Delete must not run through the messages.
 const HELD = new Set(["j", "k", "ArrowUp", "ArrowDown"]);
-const NAMES = { ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→", Escape: "Esc", Mod: IS_MAC ? "⌘" : "Ctrl" };
+const NAMES = {
+  ArrowUp: "↑",
+  ArrowDown: "↓",
+  ArrowLeft: "←",
+  ArrowRight: "→",
+  Escape: "Esc",
+  Mod: IS_MAC ? "⌘" : "Ctrl",
+};
 
 /** Listens until the answer is called. */
 export function install(app) {
@@ -52,7 +59,11 @@ export function keysNodes(sequence) {
     const parts = chord === "+" ? ["+"] : chord.split("+");
     return parts.map((part) => h("kbd", { class: "kbd" }, NAMES[part] ?? part));
   });
-  return h("span", { class: "keys" }, nodes.flatMap((node, index) => (index === 0 ? node : [" then ", node])));
+  return h(
+    "span",
+    { class: "keys" },
+    nodes.flatMap((node, index) => (index === 0 ? node : [" then ", node])),
+  );
 }
 
 /** Remembers what was pressed, for commands of several keys. */

@@ -1,12 +1,12 @@
 /**
  * Messages as people read them: a safe subset of Markdown, with what plugins found in it as links and marks.
  *
- * `render` builds nodes and nothing else; there is no step at which text could become markup. Addresses become links only if
- * they are http or https, pictures become links, HTML stays text. The work is bounded by the length of the text, and so
- * is the depth of the tree.
+ * `render` builds nodes and nothing else; there is no step at which text could become markup. Addresses become links
+ * only if they are http or https, pictures become links, HTML stays text. The work is bounded by the length of the
+ * text, and so is the depth of the tree.
  *
- * The parts: `blocks` finds paragraphs, lists and the like, `inline` the formatting inside them, `marks` where a plugin's
- * findings lie, `text` makes hidden characters visible. All of them speak in ranges of the source.
+ * The parts: `blocks` finds paragraphs, lists and the like, `inline` the formatting inside them, `marks` where a
+ * plugin's findings lie, `text` makes hidden characters visible. All of them speak in ranges of the source.
  */
 
 import { copyText } from "./copy.js";
@@ -23,8 +23,8 @@ const NESTING_MAX = 24;
  * The nodes of a message's text.
  *
  * @param {string} text the message as it was written
- * @param {{enrichments?: object[], onMessageLink?: (id: string) => void}} options the findings with their spans in code points,
- *   and what follows a reference to another message (without it, the link's own address does)
+ * @param {{enrichments?: object[], onMessageLink?: (id: string) => void}} options the findings with their spans in code
+ *   points, and what follows a reference to another message (without it, the link's own address does)
  * @returns {DocumentFragment}
  */
 export function render(text, { enrichments = [], onMessageLink = null } = {}) {
@@ -70,9 +70,10 @@ class Writer {
   }
 
   item({ done, blocks }) {
-    const box = done === null ? null : h("span", { class: "md-task", role: "img", "aria-label": done ? "done" : "not done" });
+    const box =
+      done === null ? null : h("span", { class: "md-task", role: "img", "aria-label": done ? "done" : "not done" });
     const node = h("li", { class: box && "md-task-item", dataset: box ? { done } : {} }, box, this.blocks(blocks));
-    // The item's own text decides on which side its mark stands, and an element with a direction does not count as its text.
+    // The item's own text decides on which side its mark stands, and what has a direction does not count as its text.
     for (const child of node.children) if (child.tagName === "P") child.removeAttribute("dir");
     return directed(node);
   }
@@ -87,7 +88,11 @@ class Writer {
       "table",
       null,
       h("thead", null, h("tr", null, cells("th", header))),
-      h("tbody", null, rows.map((row) => h("tr", null, cells("td", row)))),
+      h(
+        "tbody",
+        null,
+        rows.map((row) => h("tr", null, cells("td", row))),
+      ),
     );
     return h("div", { class: "md-table", role: "group", "aria-label": "Table", tabindex: "0" }, table);
   }
@@ -110,14 +115,17 @@ class Writer {
     );
   }
 
-  /** The formatted text of some lines. Tags beyond the greatest depth, and links inside links, leave only their text. */
+  /**
+   * The formatted text of some lines. Tags beyond the greatest depth, and links inside links, leave only their text.
+   */
   inline(lines) {
     const root = document.createDocumentFragment();
     const open = [{ node: root, link: null }];
     for (const token of parseInline(this.source, lines, this.marks.literals)) {
       const here = open.at(-1);
-      if (token.type === "text") here.node.append(...this.leaf(token.from, token.to, here.link !== null));
-      else if (token.type === "code") here.node.append(h("code", { class: "md-span" }, this.leaf(token.from, token.to, here.link !== null)));
+      const leaf = () => this.leaf(token.from, token.to, here.link !== null);
+      if (token.type === "text") here.node.append(...leaf());
+      else if (token.type === "code") here.node.append(h("code", { class: "md-span" }, leaf()));
       else if (token.type === "break") here.node.append(h("br"));
       else if (token.type === "open") open.push(this.opened(token, here, open.length));
       else this.closed(open);
@@ -156,11 +164,15 @@ class Writer {
     if (inLink) return h("span", { class: "md-ref", title: reference.place ?? reference.href ?? reference.id }, nodes);
     if (reference.type === "url") return outside(reference.href, nodes, again);
     if (reference.type === "message") return this.messageLink(reference.id, nodes, again);
-    return place(reference, nodes, again);
+    return placeButton(reference, nodes, again);
   }
 
   messageLink(id, nodes, again) {
-    const link = h("a", { class: "md-ref md-message", href: `#/m/${encodeURIComponent(id)}`, title: `Message ${id}` }, nodes);
+    const link = h(
+      "a",
+      { class: "md-ref md-message", href: `#/m/${encodeURIComponent(id)}`, title: `Message ${id}` },
+      nodes,
+    );
     if (again) link.tabIndex = -1;
     link.addEventListener("click", (event) => {
       if (!this.onMessageLink || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
@@ -171,7 +183,9 @@ class Writer {
   }
 }
 
-/** Lets an element's text choose its direction. Set last: a browser looks for it again after every child that is added. */
+/**
+ * Lets an element's text choose its direction. Set last: a browser looks for it again after every child that is added.
+ */
 function directed(element) {
   element.dir = "auto";
   return element;
@@ -184,9 +198,9 @@ function outside(href, nodes = [], again = false) {
 }
 
 /** A file or a place in code: pressing it copies where it is. A span, because a button cannot wrap over lines. */
-function place({ label, place }, nodes, again) {
-  const props = { class: "md-ref md-place", role: "button", tabindex: again ? "-1" : "0", title: `${label}: ${place} (press to copy)` };
-  const node = h("span", props, nodes);
+function placeButton({ label, place }, nodes, again) {
+  const title = `${label}: ${place} (press to copy)`;
+  const node = h("span", { class: "md-ref md-place", role: "button", tabindex: again ? "-1" : "0", title }, nodes);
   node.addEventListener("click", () => copyText(place, node));
   node.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" && event.key !== " ") return;

@@ -1,9 +1,9 @@
 /**
  * The command palette: everything the page can do and every place it knows, by a few letters.
  *
- * A combobox over a listbox in a modal dialog. The field keeps the focus; arrows move the choice, Enter takes it, Escape
- * leaves. Commands come from `app.commands`, channels and topics from the store; whatever else was typed can be searched for,
- * and the id of a message leads to it.
+ * A combobox over a listbox in a modal dialog. The field keeps the focus; arrows move the choice, Enter takes it,
+ * Escape leaves. Commands come from `app.commands`, channels and topics from the store; whatever else was typed can be
+ * searched for, and the id of a message leads to it.
  */
 
 import { h, replace } from "./dom.js";
@@ -14,12 +14,18 @@ import { textNodes } from "./markdown/text.js";
 import { channelHref, topicHref } from "./router.js";
 
 const SHOWN_MAX = 40;
+const PAGE_STEP = 8;
 const RECENT_TOPICS = 6;
 const CHANNELS_LOADED_MAX = 20;
 
 /** What the palette offers when it is opened for one purpose. */
 const PURPOSES = {
-  all: { id: "palette.open", title: "Open the command palette", keys: "Mod+K", hint: "Type a command, a channel, a topic …" },
+  all: {
+    id: "palette.open",
+    title: "Open the command palette",
+    keys: "Mod+K",
+    hint: "Type a command, a channel, a topic …",
+  },
   topics: { id: "palette.topics", title: "Go to a topic", keys: "g t", hint: "Go to topic …" },
   channels: { id: "palette.channels", title: "Go to a channel", keys: "g c", hint: "Go to channel …" },
 };
@@ -46,7 +52,12 @@ class Palette {
     this.opener = document.activeElement;
     this.entries = [];
     this.chosen = 0;
-    this.list = h("ul", { class: "palette-list", role: "listbox", id: "palette-list", "aria-label": "Commands and places" });
+    this.list = h("ul", {
+      class: "palette-list",
+      role: "listbox",
+      id: "palette-list",
+      "aria-label": "Commands and places",
+    });
     this.empty = h("p", { class: "palette-empty", role: "status" });
     this.field = h("input", {
       class: "palette-field",
@@ -62,7 +73,13 @@ class Palette {
       onInput: () => this.show(),
       onKeydown: (event) => this.onKey(event),
     });
-    const frame = h("div", { class: "palette-frame" }, h("div", { class: "palette-head" }, icon("search"), this.field), this.list, this.empty);
+    const frame = h(
+      "div",
+      { class: "palette-frame" },
+      h("div", { class: "palette-head" }, icon("search"), this.field),
+      this.list,
+      this.empty,
+    );
     this.element = h("dialog", { class: "palette", "aria-label": "Command palette" }, frame);
     this.element.addEventListener("close", () => this.closed(onClose));
     this.element.addEventListener("pointerdown", (event) => event.target === this.element && this.close());
@@ -98,7 +115,14 @@ class Palette {
     const again = query === this.query ? this.entries.findIndex((entry) => entry.id === before) : -1;
     this.query = query;
     this.chosen = Math.max(0, again);
-    replace(this.list, this.entries.map((entry, index) => this.option(entry, index)));
+    // A list that did not change stays: an option under a pressed mouse button must not be replaced.
+    const shown = JSON.stringify(this.entries.map(({ id, name, places }) => [id, name, places]));
+    if (shown === this.shown) return this.mark();
+    this.shown = shown;
+    replace(
+      this.list,
+      this.entries.map((entry, index) => this.option(entry, index)),
+    );
     this.empty.textContent = this.entries.length === 0 ? "Nothing found" : "";
     this.mark();
   }
@@ -115,7 +139,13 @@ class Palette {
       },
       icon(entry.icon),
       h("span", { class: "palette-name", dir: "auto" }, lettersMarked(entry.name, entry.places)),
-      entry.detail ? h("span", { class: "palette-detail" }, typeof entry.detail === "string" ? textNodes(entry.detail) : entry.detail) : null,
+      entry.detail
+        ? h(
+            "span",
+            { class: "palette-detail" },
+            typeof entry.detail === "string" ? textNodes(entry.detail) : entry.detail,
+          )
+        : null,
     );
   }
 
@@ -137,7 +167,12 @@ class Palette {
 
   onKey(event) {
     const { length } = this.entries;
-    const steps = { ArrowDown: this.chosen + 1, ArrowUp: this.chosen - 1, PageDown: Math.min(this.chosen + 8, length - 1), PageUp: Math.max(this.chosen - 8, 0) };
+    const steps = {
+      ArrowDown: this.chosen + 1,
+      ArrowUp: this.chosen - 1,
+      PageDown: Math.min(this.chosen + PAGE_STEP, length - 1),
+      PageUp: Math.max(this.chosen - PAGE_STEP, 0),
+    };
     if (event.isComposing) return;
     if (event.key in steps && length > 0) this.choose((steps[event.key] + length) % length);
     else if (event.key === "Enter") this.take(this.chosen);
@@ -159,11 +194,21 @@ function entriesFor(app, purpose, query) {
   const offered = {
     channels: () => app.store.channelList.map(channelEntry),
     topics: () => topicEntries(app),
-    commands: () => app.commands.all().filter(({ id }) => id !== PURPOSES.all.id).map(commandEntry),
+    commands: () =>
+      app.commands
+        .all()
+        .filter(({ id }) => id !== PURPOSES.all.id)
+        .map(commandEntry),
   };
   if (purpose !== "all") return query === "" ? offered[purpose]().slice(0, SHOWN_MAX) : best(query, offered[purpose]());
   if (query === "") return [...offered.topics().slice(0, RECENT_TOPICS), ...offered.commands()];
-  return [...best(query, Object.values(offered).flatMap((list) => list())), ...typedEntries(app, query)];
+  return [
+    ...best(
+      query,
+      Object.values(offered).flatMap((list) => list()),
+    ),
+    ...typedEntries(app, query),
+  ];
 }
 
 /** The entries whose names fit, the best first; equal ones in their order. */
@@ -196,7 +241,12 @@ function topicEntries({ store }) {
 function typedEntries(app, query) {
   const entries = [];
   if (/^msg_[A-Za-z0-9_-]{1,60}$/.test(query)) {
-    entries.push({ id: "typed.message", name: `Go to message ${query}`, icon: "link", run: () => goToMessage(app, query) });
+    entries.push({
+      id: "typed.message",
+      name: `Go to message ${query}`,
+      icon: "link",
+      run: () => goToMessage(app, query),
+    });
   }
   const search = () => app.router.go("/search", { query: { q: query } });
   entries.push({ id: "typed.search", name: `Search for “${query}”`, icon: "search", run: search });
@@ -225,5 +275,7 @@ function lettersMarked(name, places = []) {
     if (runs.length > 0 && runs.at(-1).found === wanted.has(index)) runs.at(-1).text += letter;
     else runs.push({ found: wanted.has(index), text: letter });
   }
-  return runs.map(({ found, text }) => (found ? h("mark", { class: "palette-letter" }, textNodes(text)) : textNodes(text)));
+  return runs.map(({ found, text }) =>
+    found ? h("mark", { class: "palette-letter" }, textNodes(text)) : textNodes(text),
+  );
 }

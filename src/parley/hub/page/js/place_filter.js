@@ -13,14 +13,23 @@ export function labelled(name, control) {
 /** `onChange({channel, topic})` is called with the new choice; `show({channel, topic})` sets it and its lists. */
 export function createPlaceFilter(app, onChange) {
   const channel = h("select", { class: "input", onChange: () => onChange({ channel: channel.value, topic: "" }) });
-  const topic = h("select", { class: "input", onChange: () => onChange({ channel: channel.value, topic: topic.value }) });
+  const topic = h("select", {
+    class: "input",
+    onChange: () => onChange({ channel: channel.value, topic: topic.value }),
+  });
   return {
     nodes: [labelled("Channel", channel), labelled("Topic", topic)],
     show(chosen) {
-      setOptions(channel, "Any channel", app.store.channelList.map(({ id, name }) => [id, name]), chosen.channel);
+      setOptions(
+        channel,
+        "Any channel",
+        app.store.channelList.map(({ id, name }) => [id, name]),
+        chosen.channel,
+      );
       setOptions(topic, "Any topic", topicOptions(app, chosen), chosen.topic);
       topic.disabled = chosen.channel === "" && chosen.topic === "";
-      if (chosen.channel !== "" && !app.store.topicsLoaded(chosen.channel)) app.store.loadTopics(chosen.channel).catch(() => {});
+      if (chosen.channel !== "" && !app.store.topicsLoaded(chosen.channel))
+        app.store.loadTopics(chosen.channel).catch(() => {});
       if (chosen.topic !== "" && !app.store.topics.has(chosen.topic)) app.store.topic(chosen.topic).catch(() => {});
     },
   };
@@ -38,6 +47,10 @@ function topicOptions(app, { channel, topic }) {
 function setOptions(select, any, options, value) {
   const wanted = [["", any], ...options];
   const shown = [...select.options].map((option) => [option.value, option.text]);
-  if (JSON.stringify(shown) !== JSON.stringify(wanted)) replace(select, wanted.map(([id, name]) => h("option", { value: id }, name)));
+  if (JSON.stringify(shown) !== JSON.stringify(wanted))
+    replace(
+      select,
+      wanted.map(([id, name]) => h("option", { value: id }, name)),
+    );
   select.value = value;
 }

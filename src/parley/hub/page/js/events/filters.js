@@ -60,13 +60,22 @@ export function createEventFilters(app, onChange) {
   const boxes = new Map();
   const toggle = () => onChange({ name: [...boxes].filter(([, box]) => box.checked).map(([name]) => name) });
   const group = ([title, names]) =>
-    h("fieldset", { class: "event-names" }, h("legend", null, title), names.map((name) => nameBox(title, name, boxes, toggle)));
+    h(
+      "fieldset",
+      { class: "event-names" },
+      h("legend", null, title),
+      names.map((name) => nameBox(title, name, boxes, toggle)),
+    );
   const place = createPlaceFilter(app, onChange);
   const entity = typed("msg_…, topic_…", (value) => onChange({ entity: value }, { typing: true }));
   const text = typed("any text", (value) => onChange({ text: value }, { typing: true }));
   const clear = h(
     "button",
-    { type: "button", class: "button button-quiet", onClick: () => onChange({ name: [], channel: "", topic: "", entity: "", text: "" }) },
+    {
+      type: "button",
+      class: "button button-quiet",
+      onClick: () => onChange({ name: [], channel: "", topic: "", entity: "", text: "" }),
+    },
     "Clear",
   );
   const element = h(

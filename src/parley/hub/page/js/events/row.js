@@ -17,7 +17,11 @@ export function eventRow(app, event) {
     { type: "button", class: "event-toggle", "aria-expanded": "false", "aria-controls": body.id },
     icon("chevron"),
     h("span", { class: "event-id" }, `${event.event_id}`),
-    h("time", { class: "event-time", datetime: event.ts, title: exactTime(event.ts) }, seconds.format(new Date(event.ts))),
+    h(
+      "time",
+      { class: "event-time", datetime: event.ts, title: exactTime(event.ts) },
+      seconds.format(new Date(event.ts)),
+    ),
     h("span", { class: "event-name", dataset: { family: event.name.split(".")[0] } }, event.name),
     h("span", { class: "event-words", dir: "auto" }, textNodes(wordsOf(event))),
   );
@@ -26,7 +30,12 @@ export function eventRow(app, event) {
     toggle.setAttribute("aria-expanded", String(!body.hidden));
     if (body.childNodes.length === 0) body.append(...details(app, event));
   });
-  return h("li", { class: "event", dataset: { eventId: event.event_id } }, h("div", { class: "event-line" }, toggle, entityLink(event)), body);
+  return h(
+    "li",
+    { class: "event", dataset: { eventId: event.event_id } },
+    h("div", { class: "event-line" }, toggle, entityLink(event)),
+    body,
+  );
 }
 
 /** Where the event's entity is seen, or null where the page has no such place. */
@@ -55,8 +64,14 @@ function details(app, event) {
     topic && [other ? "From topic" : "Topic", topics.get(topic)?.title ?? topic, topicHref(topic)],
     other && ["To topic", topics.get(other)?.title ?? other, topicHref(other)],
   ].filter(Boolean);
-  const list = places.map(([name, text, href]) => [h("dt", null, name), h("dd", null, h("a", { href, dir: "auto" }, textNodes(text)))]);
-  return [h("dl", { class: "event-places" }, h("dt", null, "Time"), h("dd", null, event.ts), list), payloadTree(event.data)];
+  const list = places.map(([name, text, href]) => [
+    h("dt", null, name),
+    h("dd", null, h("a", { href, dir: "auto" }, textNodes(text))),
+  ]);
+  return [
+    h("dl", { class: "event-places" }, h("dt", null, "Time"), h("dd", null, event.ts), list),
+    payloadTree(event.data),
+  ];
 }
 
 /** What happened, in a few words of the payload. */
@@ -70,12 +85,16 @@ function wordsOf({ name, data }) {
     "message.deleted": () => `by ${data.deleted_by}`,
     "message.moved_topic": () => `${data.old_topic_id} → ${data.new_topic_id}`,
     "message.enriched": () => `${data.plugin_name ?? "plugin"}: ${data.enrichments?.length ?? 0} found`,
-    "topic.attachment_added": () => `${data.attachment.kind}: ${data.attachment.value_json?.url ?? data.attachment.dedupe_key}`,
+    "topic.attachment_added": () =>
+      `${data.attachment.kind}: ${data.attachment.value_json?.url ?? data.attachment.dedupe_key}`,
     "plugin.failed": () => `${data.plugin_name}: ${data.reason}`,
   };
   try {
     const text = String((texts[name] ?? (() => JSON.stringify(data)))());
-    return text.slice(0, WORDS_CHARS_MAX * 2).replace(/\s+/g, " ").slice(0, WORDS_CHARS_MAX);
+    return text
+      .slice(0, WORDS_CHARS_MAX * 2)
+      .replace(/\s+/g, " ")
+      .slice(0, WORDS_CHARS_MAX);
   } catch {
     // An adopted log may hold payloads of another shape.
     return JSON.stringify(data).slice(0, WORDS_CHARS_MAX);

@@ -1,7 +1,8 @@
 /**
  * A JSON value as a tree that opens branch by branch.
  *
- * Branches are built when they are opened, and long ones in portions, so a large payload costs nothing until someone looks.
+ * Branches are built when they are opened, and long ones in portions, so a large payload costs nothing until someone
+ * looks.
  */
 
 import { copyText } from "../copy.js";
@@ -24,7 +25,8 @@ function node(key, value, depth) {
   if (value === null || typeof value !== "object") return h("li", { class: "tree-leaf" }, keyNode(key), leaf(value));
   const entries = Array.isArray(value) ? value.map((item, index) => [index, item]) : Object.entries(value);
   const [open, close] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
-  if (entries.length === 0) return h("li", { class: "tree-leaf" }, keyNode(key), h("span", { class: "tree-mark" }, open + close));
+  if (entries.length === 0)
+    return h("li", { class: "tree-leaf" }, keyNode(key), h("span", { class: "tree-mark" }, open + close));
   const count = `${entries.length} ${entries.length === 1 ? "entry" : "entries"}`;
   const list = h("ul", { class: "tree-list" });
   const summary = h("summary", null, keyNode(key), h("span", { class: "tree-mark" }, `${open} ${count} ${close}`));
@@ -61,7 +63,11 @@ function leaf(value) {
   if (typeof value !== "string") return h("span", { class: "tree-value" }, String(value));
   const text = h("span", { class: "tree-string", dir: "auto" }, textNodes(value.slice(0, STRING_CHARS_MAX)));
   if (value.length <= STRING_CHARS_MAX) return text;
-  const more = h("button", { type: "button", class: "link-button" }, `${value.length - STRING_CHARS_MAX} more characters`);
+  const more = h(
+    "button",
+    { type: "button", class: "link-button" },
+    `${value.length - STRING_CHARS_MAX} more characters`,
+  );
   more.addEventListener("click", () => {
     text.replaceChildren(...textNodes(value));
     more.remove();

@@ -1,10 +1,11 @@
 /**
  * A window onto the event log: the newest matching events, live, with older ones on demand.
  *
- * What came by HTTP and what comes by the feed meet at an event id, so nothing is missed and nothing doubles: the answer
- * says up to which event it is complete, and the feed's events count only beyond that. The window holds at most `ROWS_MAX`
- * rows. New events push out the oldest; older ones, when asked for, push out the newest, and the window then rests until
- * it is resumed. The log is read forwards only, so older events come as ranges of ids that end where the window begins.
+ * What came by HTTP and what comes by the feed meet at an event id, so nothing is missed and nothing doubles: the
+ * answer says up to which event it is complete, and the feed's events count only beyond that. The window holds at most
+ * `ROWS_MAX` rows. New events push out the oldest; older ones, when asked for, push out the newest, and the window then
+ * rests until it is resumed. The log is read forwards only, so older events come as ranges of ids that end where the
+ * window begins.
  */
 
 import { Emitter } from "../emitter.js";
@@ -46,7 +47,10 @@ export class EventWindow {
     this.loading = true;
     this.#changes.emit();
     await this.#guarded(turn, async () => {
-      const answer = await this.#api.get("/api/v1/events", { ...filter.query, tail: filter.narrow ? TAIL_FILTERED : TAIL });
+      const answer = await this.#api.get("/api/v1/events", {
+        ...filter.query,
+        tail: filter.narrow ? TAIL_FILTERED : TAIL,
+      });
       if (turn !== this.#turn) return;
       const events = answer.events.map(fromAnswer);
       this.newest = answer.replay_until;
@@ -143,7 +147,7 @@ export class EventWindow {
   async #readRange(after, before) {
     const events = [];
     try {
-      for (let cursor = after; ; ) {
+      for (let cursor = after; ;) {
         const page = await this.#api.get("/api/v1/events", { ...this.filter.query, after: cursor, limit: RANGE_IDS });
         events.push(...page.events.filter((event) => event.event_id < before).map(fromAnswer));
         cursor = page.cursor;

@@ -1,13 +1,13 @@
 /**
  * The block structure of a message: which lines form a paragraph, a list, a quote, a table, a block of code.
  *
- * Nothing here copies text. A block holds ranges of the source (`{from, to}`, in UTF-16 units), so that whoever draws it
- * still knows where each character stood, and a plugin's findings can be laid over exactly the characters they mean.
+ * Nothing here copies text. A block holds ranges of the source (`{from, to}`, in UTF-16 units), so that whoever draws
+ * it still knows where each character stood, and a plugin's findings can be laid over exactly the characters they mean.
  *
- * It is the Markdown that agents and people write in a chat, not all of CommonMark: a line break is a line break, and what
- * is not marked as quoted or indented as part of an item is neither. There is no HTML and no code by indentation. Containers
- * nest at most `DEPTH_MAX` deep; deeper markers are text. Each level reads its lines once, so the work is bounded by
- * the length of the text times that depth.
+ * It is the Markdown that agents and people write in a chat, not all of CommonMark: a line break is a line break, and
+ * what is not marked as quoted or indented as part of an item is neither. There is no HTML and no code by indentation.
+ * Containers nest at most `DEPTH_MAX` deep; deeper markers are text. Each level reads its lines once, so the work is
+ * bounded by the length of the text times that depth.
  */
 
 const DEPTH_MAX = 12;
@@ -43,7 +43,7 @@ function linesOf(source) {
 function blocksOf(part) {
   const blocks = [];
   let paragraph = null;
-  for (let index = 0; index < part.lines.length; ) {
+  for (let index = 0; index < part.lines.length;) {
     const text = textAt(part, index);
     if (isBlank(text)) {
       paragraph = null;
@@ -125,7 +125,7 @@ function listAt(part, index, text, afterText) {
   if (afterText && (first.empty || (first.ordered && first.number !== 1))) return null;
   const items = [];
   let next = index;
-  for (let marker = first; marker && marker.ordered === first.ordered; ) {
+  for (let marker = first; marker && marker.ordered === first.ordered;) {
     const taken = itemAt(part, next, marker);
     items.push(taken.item);
     next = taken.next;
@@ -182,7 +182,11 @@ function tableAt(part, index, text) {
 
 function dividerOf(text) {
   if (!text.includes("-") || !text.includes("|")) return null;
-  const cells = text.trim().replace(/^\|/, "").replace(/\|$/, "").split("|", COLUMNS_MAX + 1);
+  const cells = text
+    .trim()
+    .replace(/^\|/, "")
+    .replace(/\|$/, "")
+    .split("|", COLUMNS_MAX + 1);
   if (cells.length > COLUMNS_MAX) return null;
   const marks = cells.map((cell) => cell.trim());
   if (!marks.every((mark) => DIVIDER.test(mark))) return null;

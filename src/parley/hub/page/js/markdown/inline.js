@@ -1,12 +1,12 @@
 /**
  * The formatting inside a block: bold, italic, strike, code, links.
  *
- * The result is a flat list of tokens whose opens and closes are always well nested, never a tree: what is drawn from it
- * needs no recursion, however deep an attacker nests. Every text token is a range of the source.
+ * The result is a flat list of tokens whose opens and closes are always well nested, never a tree: what is drawn from
+ * it needs no recursion, however deep an attacker nests. Every text token is a range of the source.
  *
- * Runs of `*`, `_` and `~` are paired as CommonMark pairs them, in one pass with a floor below which no partner is looked for
- * again. Two choices of our own: `__` is never bold, because `__init__` is a name here far more often, and what a plugin
- * recognised as a reference (`literals`) is one word, inside which no character formats.
+ * Runs of `*`, `_` and `~` are paired as CommonMark pairs them, in one pass with a floor below which no partner is
+ * looked for again. Two choices of our own: `__` is never bold, because `__init__` is a name here far more often, and
+ * what a plugin recognised as a reference (`literals`) is one word, inside which no character formats.
  */
 
 import { addressAt, destinationAt, safeUrl } from "./urls.js";
@@ -18,8 +18,9 @@ const WORD = /[\p{L}\p{N}]/u;
 const PUNCTUATION = /[\p{P}\p{S}]/u;
 
 /**
- * Tokens: `{type: "text" | "code", from, to}`, `{type: "break"}`, `{type: "open", tag, href?}`, `{type: "close"}`; tags are
- * strong, em, del and link. `lines` are ranges of `source`; `literals` are ranges in order, none overlapping another.
+ * Tokens: `{type: "text" | "code", from, to}`, `{type: "break"}`, `{type: "open", tag, href?}`, `{type: "close"}`; tags
+ * are strong, em, del and link. `lines` are ranges of `source`; `literals` are ranges in order, none overlapping
+ * another.
  */
 export function parseInline(source, lines, literals = []) {
   const scanner = new Scanner(source, lines, literals);
@@ -188,7 +189,7 @@ class Scanner {
 }
 
 function codeLines(text, { from, to }, add, out) {
-  for (let begin = from; begin <= to; ) {
+  for (let begin = from; begin <= to;) {
     const found = text.indexOf("\n", begin);
     const end = found < 0 || found > to ? to : found;
     add(begin, end);
@@ -203,7 +204,9 @@ function finishRun(run, text, out) {
   for (const tag of run.opened.reverse()) out.push({ type: "open", tag });
 }
 
-/** Pairs the runs from index `bottom` on: each pair takes one or two marks from both and says what it opens and closes. */
+/**
+ * Pairs the runs from index `bottom` on: each pair takes one or two marks from both and says what it opens and closes.
+ */
 function pairRuns(runs, bottom) {
   const waiting = [];
   const floors = new Map();

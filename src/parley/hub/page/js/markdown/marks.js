@@ -2,8 +2,9 @@
  * What plugins found in a message, laid over its text.
  *
  * Plugins count in Unicode code points of the raw text, the browser in UTF-16 units; the one walk over the text that
- * translates them is here. Findings that lead somewhere (`link`, `url`, `file_path`, `code_ref`, `message`) are references: where two
- * overlap, the one that begins first, or else the longer, is kept. All other kinds are notes, which may overlap.
+ * translates them is here. Findings that lead somewhere (`link`, `url`, `file_path`, `code_ref`, `message`) are
+ * references: where two overlap, the one that begins first, or else the longer, is kept. All other kinds are notes,
+ * which may overlap.
  */
 
 import { safeUrl } from "./urls.js";
@@ -19,7 +20,10 @@ export class Marks {
     const spans = inUnits(source, enrichments.filter(hasSpan));
     const found = spans.map((span) => ({ ...span, reference: referenceOf(span.enrichment) }));
     this.literals = withoutOverlap(found.filter((span) => span.reference));
-    this.intervals = intervalsOf(this.literals, found.filter((span) => !span.reference));
+    this.intervals = intervalsOf(
+      this.literals,
+      found.filter((span) => !span.reference),
+    );
   }
 
   /** Cuts a range of the source at the borders of what was found in it: `{from, to, reference, notes}` in order. */

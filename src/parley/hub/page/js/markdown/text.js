@@ -1,15 +1,21 @@
 /**
  * Text as it is, with what the eye would miss made visible.
  *
- * Controls that reorder text ("Trojan source"), invisible characters in which instructions for a model can be hidden, and other
- * controls are drawn as small labels in place of themselves, so that a message shows what it really says.
+ * Controls that reorder text ("Trojan source"), invisible characters in which instructions for a model can be hidden,
+ * and other controls are drawn as small labels in place of themselves, so that a message shows what it really says.
  * Joiners and variation selectors stay: emoji and several scripts need them.
  */
 
 import { h } from "../dom.js";
 
-const HIDDEN =
-  /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}])\1*/gu;
+const CHARACTERS = [
+  "\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f", // controls
+  "\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069", // directions
+  "\\u00ad\\u180e\\u200b\\u2028\\u2029\\u2060-\\u2065\\ufeff", // breaks and blanks of no width
+  "\\u206a-\\u206f\\ufff9-\\ufffb", // old format characters
+  "\\u{e0000}-\\u{e007f}", // tags
+];
+const HIDDEN = new RegExp(`([${CHARACTERS.join("")}])\\1*`, "gu");
 
 const NAMES = new Map([
   [0x200e, "LRM"],
@@ -46,5 +52,9 @@ function label(character, count) {
   const number = `U+${point.toString(16).toUpperCase().padStart(4, "0")}`;
   const name = NAMES.get(point) ?? number;
   const title = `Hidden character ${number}${count > 1 ? `, ${count} times` : ""}`;
-  return h("span", { class: "md-hidden", title, dataset: { codePoint: number } }, count > 1 ? `${name}×${count}` : name);
+  return h(
+    "span",
+    { class: "md-hidden", title, dataset: { codePoint: number } },
+    count > 1 ? `${name}×${count}` : name,
+  );
 }

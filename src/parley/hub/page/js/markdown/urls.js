@@ -11,10 +11,13 @@ const CLOSERS = new Map([
   ["]", "["],
   ["}", "{"],
 ]);
-// Blanks, quotes, controls, invisible characters and the closing punctuation of Chinese and Japanese end an address.
-const ADDRESS =
-  /[^\s<>"`\u0000-\u0020\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\u3000-\u3003\u3008-\u3011\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f]{1,2048}/y;
-
+const ENDS = [
+  '\\s<>"`', // blanks and quotes
+  "\\u0000-\\u001f\\u007f-\\u009f", // controls
+  "\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufeff", // invisible characters
+  "\\u3000-\\u3003\\u3008-\\u3011\\uff01\\uff08\\uff09\\uff0c\\uff1a\\uff1b\\uff1f", // Chinese and Japanese punctuation
+];
+const ADDRESS = new RegExp(`[^${ENDS.join("")}]{1,${ADDRESS_CHARS_MAX}}`, "y");
 const OPENING = /\([ \t]{0,64}(<?)(?=https?:\/\/)/iy;
 const CLOSING = /(?:[ \t]{1,64}"[^"\n]{0,500}")?[ \t]{0,64}\)/y;
 const [SPACE, OPEN, CLOSE, LESS] = [0x20, 0x28, 0x29, 0x3c];
@@ -30,8 +33,8 @@ export function safeUrl(text) {
 }
 
 /**
- * The bare address that begins at `at`: `{href, to}`, or null. Punctuation that ends the sentence is not part of it, nor,
- * inside the brackets of a link, the closing bracket.
+ * The bare address that begins at `at`: `{href, to}`, or null. Punctuation that ends the sentence is not part of it,
+ * nor, inside the brackets of a link, the closing bracket.
  */
 export function addressAt(text, at, inBrackets) {
   ADDRESS.lastIndex = at;
@@ -62,8 +65,8 @@ function withoutTail(address) {
 }
 
 /**
- * The `(address)` or `(<address> "title")` of a link, `at` standing on the opening parenthesis: `{href, to}` with `to` behind
- * the closing one, or null. The title is not used: the link's own title always says where it leads.
+ * The `(address)` or `(<address> "title")` of a link, `at` standing on the opening parenthesis: `{href, to}` with `to`
+ * behind the closing one, or null. The title is not used: the link's own title always says where it leads.
  */
 export function destinationAt(text, at) {
   OPENING.lastIndex = at;

@@ -1,8 +1,8 @@
 /**
  * The field and the filters of the search.
  *
- * Channel and topic are filtered by the hub, sender and days here. The form knows no results; it shows the parameters of the
- * address and says what the person changed.
+ * Channel and topic are filtered by the hub, sender and days here. The form knows no results; it shows the parameters
+ * of the address and says what the person changed.
  */
 
 import { h, replace } from "../dom.js";
@@ -35,14 +35,26 @@ export function createFilters(app, onChange) {
   const to = h("input", { class: "input", type: "date", onChange: () => onChange({ to: to.value }) });
   const clear = h(
     "button",
-    { type: "button", class: "button button-quiet", onClick: () => onChange({ channel: "", topic: "", sender: "", from: "", to: "" }) },
+    {
+      type: "button",
+      class: "button button-quiet",
+      onClick: () => onChange({ channel: "", topic: "", sender: "", from: "", to: "" }),
+    },
     "Clear filters",
   );
   const element = h(
     "form",
     { class: "search-form", role: "search", "aria-label": "Messages", onSubmit: (event) => event.preventDefault() },
     h("div", { class: "search-box" }, icon("search"), field),
-    h("div", { class: "filters" }, place.nodes, labelled("Sender", sender), labelled("From", from), labelled("To", to), clear),
+    h(
+      "div",
+      { class: "filters" },
+      place.nodes,
+      labelled("Sender", sender),
+      labelled("From", from),
+      labelled("To", to),
+      clear,
+    ),
     senders,
   );
 
@@ -59,7 +71,10 @@ export function createFilters(app, onChange) {
       clear.hidden = !(params.channel || params.topic || params.sender || params.from || params.to);
     },
     suggestSenders(names) {
-      replace(senders, names.map((name) => h("option", { value: name })));
+      replace(
+        senders,
+        names.map((name) => h("option", { value: name })),
+      );
     },
   };
 }

@@ -43,9 +43,15 @@ function section(app, topicId, hits, terms, options) {
     "h2",
     { class: "hits-head" },
     h("a", { class: "hits-topic", href: topicHref(topicId), dir: "auto" }, textNodes(topic?.title ?? "Topic")),
-    channel ? h("a", { class: "hits-channel", href: channelHref(channel.id), dir: "auto" }, "#", textNodes(channel.name)) : null,
+    channel
+      ? h("a", { class: "hits-channel", href: channelHref(channel.id), dir: "auto" }, "#", textNodes(channel.name))
+      : null,
   );
-  const list = h("ol", { class: "hits" }, hits.map((message) => h("li", null, hit(message, terms, options))));
+  const list = h(
+    "ol",
+    { class: "hits" },
+    hits.map((message) => h("li", null, hit(message, terms, options))),
+  );
   return h("section", { class: "hits-topic-section" }, heading, list);
 }
 
@@ -59,7 +65,11 @@ function hit(message, terms, options) {
       "span",
       { class: "hit-line" },
       senderName(message.sender),
-      h("time", { class: "hit-time", datetime: message.created_at, title: exactTime(message.created_at) }, relativeTime(message.created_at)),
+      h(
+        "time",
+        { class: "hit-time", datetime: message.created_at, title: exactTime(message.created_at) },
+        relativeTime(message.created_at),
+      ),
     ),
     h("span", { class: "hit-text", dir: "auto" }, marked(excerpt, terms, options)),
   );

@@ -1,8 +1,9 @@
 /**
  * Reads Prometheus' text form, and what happened between two readings of it.
  *
- * Counters only grow, so a rate is a difference over a time; a counter that shrank belongs to a hub that was started again, and
- * everything it counts is new. Quantiles come from the buckets of a histogram, evenly spread within a bucket.
+ * Counters only grow, so a rate is a difference over a time; a counter that shrank belongs to a hub that was started
+ * again, and everything it counts is new. Quantiles come from the buckets of a histogram, evenly spread within a
+ * bucket.
  */
 
 const SAMPLE = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)/;
@@ -85,6 +86,7 @@ function quantile(buckets, share) {
 
 function labelsOf(text) {
   const labels = {};
-  for (const [, name, value] of text.matchAll(LABEL)) labels[name] = value.replace(/\\(.)/g, (_, c) => (c === "n" ? "\n" : c));
+  for (const [, name, value] of text.matchAll(LABEL))
+    labels[name] = value.replace(/\\(.)/g, (_, c) => (c === "n" ? "\n" : c));
   return labels;
 }

@@ -21,10 +21,19 @@ export function problemsOf(plugins) {
 
 export function createPlugins(app) {
   const body = h("div");
-  const again = h("button", { type: "button", class: "button", hidden: true, onClick: () => reEnrich(app, null) }, "Run again over history");
+  const again = h(
+    "button",
+    { type: "button", class: "button", hidden: true, onClick: () => reEnrich(app, null) },
+    "Run again over history",
+  );
   let shown = "";
   return {
-    element: h("section", { class: "status-section" }, h("div", { class: "status-head" }, h("h2", null, "Plugins"), again), body),
+    element: h(
+      "section",
+      { class: "status-section" },
+      h("div", { class: "status-head" }, h("h2", null, "Plugins"), again),
+      body,
+    ),
     draw(plugins) {
       // Only if something changed: a button that is being pressed must not be replaced.
       const now = JSON.stringify(plugins);
@@ -37,19 +46,49 @@ export function createPlugins(app) {
 }
 
 function none() {
-  return h("p", { class: "status-note" }, "No plugins. ", h("code", null, "[[plugins]]"), " in parley.toml adds some; ", h("code", null, "parley plugin new"), " writes one.");
+  return h(
+    "p",
+    { class: "status-note" },
+    "No plugins. ",
+    h("code", null, "[[plugins]]"),
+    " in parley.toml adds some; ",
+    h("code", null, "parley plugin new"),
+    " writes one.",
+  );
 }
 
 function table(app, plugins) {
-  const head = h("thead", null, h("tr", null, COLUMNS.map((name) => h("th", { scope: "col" }, name)), h("th", null, h("span", { class: "visually-hidden" }, "Actions"))));
-  const rows = h("tbody", null, plugins.map((plugin) => row(app, plugin)));
-  return h("div", { class: "status-table", role: "group", "aria-label": "Plugin health", tabindex: "0" }, h("table", null, head, rows));
+  const head = h(
+    "thead",
+    null,
+    h(
+      "tr",
+      null,
+      COLUMNS.map((name) => h("th", { scope: "col" }, name)),
+      h("th", null, h("span", { class: "visually-hidden" }, "Actions")),
+    ),
+  );
+  const rows = h(
+    "tbody",
+    null,
+    plugins.map((plugin) => row(app, plugin)),
+  );
+  return h(
+    "div",
+    { class: "status-table", role: "group", "aria-label": "Plugin health", tabindex: "0" },
+    h("table", null, head, rows),
+  );
 }
 
 function row(app, plugin) {
   const [state, tone] = STATES[plugin.state] ?? [plugin.state, "plain"];
   const cells = [
-    h("td", null, h("span", { class: "state", dataset: { tone } }, state), plugin.problem ? h("span", { class: "plugin-problem" }, textNodes(plugin.problem)) : null),
+    h(
+      "td",
+      null,
+      h("span", { class: "state", dataset: { tone } }, state),
+      plugin.problem ? h("span", { class: "plugin-problem" }, textNodes(plugin.problem)) : null,
+    ),
     number(count(plugin.waiting)),
     number(plugin.waiting > 0 ? duration(plugin.oldest_waiting_seconds) : "–"),
     number(count(plugin.failed)),
@@ -59,7 +98,12 @@ function row(app, plugin) {
     h("td", null, RUNNING.has(plugin.state) ? againButton(app, plugin.name) : null),
   ];
   const facts = [plugin.type, plugin.source, plugin.network ? "network allowed" : null].filter(Boolean).join(" · ");
-  return h("tr", { dataset: { plugin: plugin.name } }, h("th", { scope: "row" }, plugin.name, h("span", { class: "plugin-facts" }, facts)), cells);
+  return h(
+    "tr",
+    { dataset: { plugin: plugin.name } },
+    h("th", { scope: "row" }, plugin.name, h("span", { class: "plugin-facts" }, facts)),
+    cells,
+  );
 }
 
 function againButton(app, name) {
@@ -75,7 +119,15 @@ async function reEnrich(app, name) {
   const queued = await app.dialog.ask({
     title: name === null ? "Run all plugins again" : `Run ${name} again`,
     action: "Queue",
-    fields: [{ name: "since", label: "After event", value: "0", hint: "Messages posted or edited after this event; 0 for all of history.", required: true }],
+    fields: [
+      {
+        name: "since",
+        label: "After event",
+        value: "0",
+        hint: "Messages posted or edited after this event; 0 for all of history.",
+        required: true,
+      },
+    ],
     save: async ({ since }) => {
       if (!/^\d{1,15}$/.test(since)) throw new Error("The number of an event is a whole number");
       const body = { since_event_id: Number(since), ...(name === null ? {} : { plugin_name: name }) };

@@ -13,7 +13,10 @@ const POINTS = 90;
 const OWN = new Set(["/metrics", "/api/v1/status", "/api/v1/plugins"]);
 const notOwn = ({ endpoint }) => !OWN.has(endpoint);
 
-/** Title, format, and the value (and perhaps a note) from `{between, times, reading, status}`; the first two are null at first. */
+/**
+ * Title, format, and the value (and perhaps a note) from `{between, times, reading, status}`; the first two are null at
+ * first.
+ */
 const TILES = [
   ["Events per second", rate, ({ between }) => [between?.rate("parley_events_total")]],
   ["Requests per second", rate, ({ between }) => [between?.rate("parley_requests_total", notOwn)]],
@@ -30,10 +33,17 @@ const TILES = [
 ];
 
 export function createTiles() {
-  const tiles = TILES.map(([title, format, valueOf]) => ({ tile: new Tile({ title, format, length: POINTS }), valueOf }));
+  const tiles = TILES.map(([title, format, valueOf]) => ({
+    tile: new Tile({ title, format, length: POINTS }),
+    valueOf,
+  }));
   let before = null;
   return {
-    element: h("div", { class: "tiles" }, tiles.map(({ tile }) => tile.element)),
+    element: h(
+      "div",
+      { class: "tiles" },
+      tiles.map(({ tile }) => tile.element),
+    ),
     /** Takes in a reading of the metrics and the status of the same moment. */
     push(reading, status) {
       const between = before === null ? null : new Between(before, reading);

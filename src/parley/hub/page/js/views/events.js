@@ -1,8 +1,8 @@
 /**
  * The event explorer: what the hub's log says, live.
  *
- * The newest events stand on top. While it is paused, events wait and are counted; nothing is lost and nothing comes twice.
- * Rows open to the whole payload. The filters stand in the address.
+ * The newest events stand on top. While it is paused, events wait and are counted; nothing is lost and nothing comes
+ * twice. Rows open to the whole payload. The filters stand in the address.
  */
 
 import { h, reconcile, replace } from "../dom.js";
@@ -35,13 +35,28 @@ class EventsView {
     this.count = h("span", { class: "events-count" });
     this.notice = h("div");
     this.list = h("ol", { class: "events-list", "aria-label": "Events, newest first" });
-    this.older = h("button", { type: "button", class: "button", onClick: () => this.window.readOlder() }, "Older events");
+    this.older = h(
+      "button",
+      { type: "button", class: "button", onClick: () => this.window.readOlder() },
+      "Older events",
+    );
     this.end = h("p", { class: "events-end" });
     this.element = h(
       "div",
       { class: "page events" },
-      h("div", { class: "page-head" }, h("div", null, h("h1", null, "Events"), this.count), this.rate.element, this.pause),
-      h("details", { class: "events-filters", open: window.innerWidth >= 720 }, h("summary", null, "Filters"), this.filters.element),
+      h(
+        "div",
+        { class: "page-head" },
+        h("div", null, h("h1", null, "Events"), this.count),
+        this.rate.element,
+        this.pause,
+      ),
+      h(
+        "details",
+        { class: "events-filters", open: window.innerWidth >= 720 },
+        h("summary", null, "Filters"),
+        this.filters.element,
+      ),
       this.notice,
       this.list,
       h("div", { class: "events-foot" }, this.older, this.end),
@@ -52,7 +67,12 @@ class EventsView {
       draw.cancel,
       app.store.onChange(() => this.filters.show(this.params)),
       app.feed.onEvent((event) => this.taken(event)),
-      app.commands.add({ id: "events.pause", title: "Pause or resume the events", keys: "p", run: () => this.togglePause() }),
+      app.commands.add({
+        id: "events.pause",
+        title: "Pause or resume the events",
+        keys: "p",
+        run: () => this.togglePause(),
+      }),
     ];
   }
 
@@ -92,7 +112,12 @@ class EventsView {
 
   draw() {
     const { rows, paused, waitingCount, loading, reading, exhausted, archive, error } = this.window;
-    reconcile(this.list, rows.toReversed(), (event) => event.event_id, (event) => eventRow(this.app, event));
+    reconcile(
+      this.list,
+      rows.toReversed(),
+      (event) => event.event_id,
+      (event) => eventRow(this.app, event),
+    );
     this.pause.textContent = paused ? (waitingCount > 0 ? `Resume, ${waitingCount} waiting` : "Resume") : "Pause";
     this.pause.classList.toggle("button-primary", paused);
     this.count.textContent = loading ? "Loading …" : `${rows.length} shown, newest first`;
@@ -109,5 +134,9 @@ function endText(archive) {
 }
 
 function emptyNotice(exhausted) {
-  return h("p", { class: "events-empty" }, exhausted ? "No event matches." : "None of the newest events matches. Older ones may.");
+  return h(
+    "p",
+    { class: "events-empty" },
+    exhausted ? "No event matches." : "None of the newest events matches. Older ones may.",
+  );
 }

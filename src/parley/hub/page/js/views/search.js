@@ -1,9 +1,10 @@
 /**
  * The search: the address holds what is asked, the hub answers, hits are shown by topic.
  *
- * Every change goes through the address, so that back, forward, reload and a copied link show the same. The last word counts as
- * the beginning of a word while plain words are typed, so that hits come before the word is finished. What the hub does not
- * filter (sender, days) is filtered here, and further pages are then fetched by themselves until there is enough to see.
+ * Every change goes through the address, so that back, forward, reload and a copied link show the same. The last word
+ * counts as the beginning of a word while plain words are typed, so that hits come before the word is finished. What
+ * the hub does not filter (sender, days) is filtered here, and further pages are then fetched by themselves until there
+ * is enough to see.
  */
 
 import { h, replace } from "../dom.js";
@@ -41,7 +42,11 @@ class SearchView {
     this.count = h("p", { class: "search-count", role: "status" });
     this.notice = h("div");
     this.hits = h("div", { class: "search-hits" });
-    this.more = h("button", { type: "button", class: "button", hidden: true, onClick: () => this.loadMore(1) }, "Load more");
+    this.more = h(
+      "button",
+      { type: "button", class: "button", hidden: true, onClick: () => this.loadMore(1) },
+      "Load more",
+    );
     this.element = h(
       "div",
       { class: "page search", onKeydown: (event) => moveThroughHits(event, this.hits, this.filters.field) },
@@ -181,7 +186,11 @@ class SearchView {
     if (!this.finished) return null;
     if (shown === 0) return h("p", { class: "search-empty" }, "No message matches. ", this.emptyHint());
     if (this.indexed) return null;
-    return h("p", { class: "notice" }, "Without a full-text index: all words must occur in the text as they are written.");
+    return h(
+      "p",
+      { class: "notice" },
+      "Without a full-text index: all words must occur in the text as they are written.",
+    );
   }
 
   emptyHint() {

@@ -1,8 +1,8 @@
 /**
  * How the hub is: what is wrong, in words, then rates, times and sizes as small charts, then the plugins.
  *
- * It asks every two seconds while it is seen, and not at all otherwise. When the hub does not answer it says so, keeps what it
- * last knew, and asks on.
+ * It asks every two seconds while it is seen, and not at all otherwise. When the hub does not answer it says so, keeps
+ * what it last knew, and asks on.
  */
 
 import { h, replace } from "../dom.js";
@@ -91,12 +91,20 @@ class StatusView {
     const { session } = this.app.store;
     const problems = [...status.problems, ...pluginProblems];
     const text = JSON.stringify(problems);
-    this.facts.textContent = `Parley ${session.version ?? ""}, up for ${duration(status.uptime_seconds)}, newest event ${count(status.latest_event_id)}`;
+    const facts = [`up for ${duration(status.uptime_seconds)}`, `newest event ${count(status.latest_event_id)}`];
+    this.facts.textContent = [`Parley ${session.version}`, ...facts].join(", ");
     // A live region: written only when its words change.
     if (this.health.dataset.problems === text) return;
     this.health.dataset.problems = text;
     this.health.dataset.tone = status.problems.length > 0 ? "danger" : problems.length > 0 ? "warn" : "good";
-    const words = problems.length === 0 ? "All is well." : h("ul", null, problems.map((problem) => h("li", null, textNodes(problem))));
+    const words =
+      problems.length === 0
+        ? "All is well."
+        : h(
+            "ul",
+            null,
+            problems.map((problem) => h("li", null, textNodes(problem))),
+          );
     replace(this.health, h("span", { class: "health-dot", "aria-hidden": "true" }), words);
   }
 }
