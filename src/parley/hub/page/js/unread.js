@@ -19,7 +19,7 @@ export class Unread {
   #seen;
   #counts = new Map();
   #queue = new Set();
-  #counting = false;
+  #counting = null;
   #changes = new Emitter();
   #tell = oncePerFrame(() => this.#changes.emit());
   #save = throttle(() => this.#prefs.set("seen", this.#seen), SAVE_EVERY_MS);
@@ -81,6 +81,11 @@ export class Unread {
     }
     if (event.name !== "message.created") return;
     const { message } = event.data;
+    if (this.#counting?.topicId === message.topic_id) this.#counting.arrived.push(message);
+    this.#countOneMore(message);
+  }
+
+  #countOneMore(message) {
     const known = this.#counts.get(message.topic_id);
     if (known === undefined || message.id <= known.upTo || !this.#countsAsNew(message)) return;
     this.#counts.set(message.topic_id, { count: known.count + 1, more: known.more, upTo: message.id });
@@ -97,17 +102,17 @@ export class Unread {
   }
 
   async #countQueue() {
-    if (this.#counting) return;
-    this.#counting = true;
+    if (this.#counting !== null) return;
     for (const topicId of this.#queue) {
       this.#queue.delete(topicId);
+      this.#counting = { topicId, arrived: [] };
       try {
         await this.#count(topicId);
       } catch {
         // The mark stays without a number; the next look at the topic counts again.
       }
     }
-    this.#counting = false;
+    this.#counting = null;
   }
 
   async #count(topicId) {
@@ -115,6 +120,8 @@ export class Unread {
     const fresh = messages.filter((message) => this.#countsAsNew(message));
     const upTo = messages[0]?.id ?? "";
     this.#counts.set(topicId, { count: fresh.length, more: has_more && fresh.length === messages.length, upTo });
+    // Those that came while the page was on its way may or may not be on it.
+    for (const message of this.#counting.arrived) this.#countOneMore(message);
     this.#tell();
   }
 
