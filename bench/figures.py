@@ -40,6 +40,11 @@ TARGETS = (
     Target("replay", "cpu_us", at_most=5),
     Target("fanout_90_saturated", "deliveries_per_second", at_least=60_000),
     Target("fanout_90_saturated", "cpu_us", at_most=10),
+    Target("insert_1_plugins_hung", "p50_ms_ratio", at_most=1.2),
+    Target("insert_16_plugins_hung", "cpu_us_ratio", at_most=1.25),
+    Target("page_load_long", "cpu_ms_ratio", at_most=1.5),
+    Target("page_scroll_last", "cpu_ms_ratio", at_most=1.5),
+    Target("page_scroll_last", "nodes_ratio", at_most=1.1),
     Target("memory", "resident_mb", at_most=120),
 )
 

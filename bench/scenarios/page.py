@@ -93,21 +93,20 @@ def _look(link: str, program: str, short: str, long: str, plan: Plan) -> dict[st
         tab.open(link, ready="document.querySelector('nav') !== null")
         tab.call("Network.enable")
         tab.call("Network.setCacheDisabled", {"cacheDisabled": True})
-        tab.call("Performance.enable")
         tab.call("Page.addScriptToEvaluateOnNewDocument", {"source": _FIRST_MESSAGE})
         page_url = link.partition("#")[0]
         brief, endless = [], []
         _load(tab, page_url, short)  # compiles and draws for the first time
         for _ in range(plan.repeat):
-            brief.append(_load(tab, page_url, short))
+            brief.append({"messages": SHORT, **_load(tab, page_url, short)})
             sample = _load(tab, page_url, long)
-            endless.append({**sample, **ratios(sample, brief[-1], LOAD_RATIOS)})
+            endless.append({"messages": plan.page, **sample, **ratios(sample, brief[-1], LOAD_RATIOS)})
         _scroll(tab, WARM_UP_SCREENS)
         parts = [_scroll(tab, plan.page_screens // PARTS) for _ in range(PARTS)]
     last = {**parts[-1], **ratios(parts[-1], parts[0], SCREEN_RATIOS)}
     return {
-        f"page_load_{SHORT}": figure(f"page_load_{SHORT}", brief),
-        "page_load_100000": figure("page_load_100000", endless),
+        "page_load_short": figure("page_load_short", brief),
+        "page_load_long": figure("page_load_long", endless),
         "page_scroll_first": figure("page_scroll_first", parts[:1]),
         "page_scroll_last": figure("page_scroll_last", [last]),
     }
@@ -116,6 +115,8 @@ def _look(link: str, program: str, short: str, long: str, plan: Plan) -> dict[st
 def _load(tab: Tab, page_url: str, topic_id: str) -> Sample:
     """Opens the topic as from a link, with nothing cached."""
     tab.open("about:blank", ready="true")
+    tab.call("Performance.disable")
+    tab.call("Performance.enable")  # counts from here, also if another process draws the page
     before = tab.metrics()
     tab.open(f"{page_url}#/t/{topic_id}", ready="window.firstMessageMs !== undefined")
     loaded = tab.evaluate(_LOADED % SETTLE_MS)

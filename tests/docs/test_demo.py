@@ -1,0 +1,43 @@
+"""``make demo`` tells its story to the end, counts right, and leaves nothing running."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parley.sandbox import missing
+from scripts.demo import DEADLINE_SECONDS
+from scripts.docs import ROOT
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * DEADLINE_SECONDS)
+def test_the_demo_ends_well_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.demo"],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "each step answered once: yes" in done.stdout
+    assert "/ui#code=" in done.stdout
+    if not missing():
+        assert "all there and each told once: yes" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+    assert [command for command in running() if str(tmp_path) in command] == []
+
+
+def running() -> list[str]:
+    """The command lines of all processes."""
+    commands: list[str] = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            commands.append(place.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:  # it has ended since
+            continue
+    return commands
