@@ -187,7 +187,7 @@ class Demo:
         link = self.json("ui", "--print-url")["url"]
         try:
             with Chromium(program, self.folder / "browser") as browser:
-                tab = browser.open_tab()
+                tab = browser.open_tab(height=880)
                 tab.open(link, ready="document.querySelector('nav') !== null")
                 tab.evaluate(f"location.hash = '#/t/{self.topic}'")
                 tab.wait_for("document.querySelectorAll('article[data-message-id]').length > 5")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import parley.client
+from bench import __main__ as benchmarks
 from parley.app.doctor import examine
 from parley.app.make import make_workspace
 from parley.client import AsyncClient, Client
@@ -32,7 +33,7 @@ EXPECTED = {
         *(f"|{int(code)}|" for code in PUBLIC.exits),
     ],
     "docs/cli.md": [f"## `{name}`" for name in COMMANDS],
-    "docs/testing.md": [f"`{name}`" for name in campaigns.NAMES],
+    "docs/testing.md": [f"`{name}`" for name in (*campaigns.NAMES, *benchmarks.SCENARIOS)],
 }
 
 
