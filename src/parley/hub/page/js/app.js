@@ -54,7 +54,7 @@ export async function startApp(root, { api, router, announce, session, onLoggedO
   feed.start({ dbId: session.db_id, cursor });
   loadStore();
   outbox.resume();
-  await outlet.show();
+  outlet.show();
   return {
     unmount() {
       feed.stop();

@@ -1,12 +1,23 @@
-/** The page's places. Each view is a module with `mount(root, app, params)`, loaded when it is first gone to. */
+/**
+ * The page's places, and the views that show them: modules with `mount(root, app, params)`.
+ *
+ * All of them are loaded with the page. They are small and come from this machine; loaded on demand, one could be missing just when
+ * the hub is away.
+ */
+
+import * as channel from "./views/channel.js";
+import * as events from "./views/events.js";
+import * as home from "./views/home.js";
+import * as search from "./views/search.js";
+import * as status from "./views/status.js";
+import * as topic from "./views/topic.js";
 
 export const ROUTES = [
-  { pattern: "/", name: "home", title: "Home", load: () => import("./views/home.js") },
-  { pattern: "/c/:channel_id", name: "channel", title: "Channel", load: () => import("./views/channel.js") },
-  { pattern: "/t/:topic_id", name: "topic", title: "Topic", load: () => import("./views/topic.js") },
-  { pattern: "/t/:topic_id/m/:message_id", name: "topic", title: "Topic", load: () => import("./views/topic.js") },
-  { pattern: "/m/:message_id", name: "message", title: "Message", load: () => import("./views/message.js") },
-  { pattern: "/search", name: "search", title: "Search", load: () => import("./views/search.js") },
-  { pattern: "/events", name: "events", title: "Events", load: () => import("./views/events.js") },
-  { pattern: "/status", name: "status", title: "Status", load: () => import("./views/status.js") },
+  { pattern: "/", name: "home", title: "Home", view: home },
+  { pattern: "/c/:channel_id", name: "channel", title: "Channel", view: channel },
+  { pattern: "/t/:topic_id", name: "topic", title: "Topic", view: topic },
+  { pattern: "/t/:topic_id/m/:message_id", name: "topic", title: "Topic", view: topic },
+  { pattern: "/search", name: "search", title: "Search", view: search },
+  { pattern: "/events", name: "events", title: "Events", view: events },
+  { pattern: "/status", name: "status", title: "Status", view: status },
 ];
