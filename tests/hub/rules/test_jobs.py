@@ -339,6 +339,19 @@ def test_attachments_are_added_once_with_one_event_whoever_finds_them(world: Wor
     assert {event.data["attachment"]["source_message_id"] for event in events} == {message}
 
 
+def test_part_x_external_state_change_what_was_attached_stays_as_it_was(world: World) -> None:
+    """A page has another title today: the same dedupe key is the same attachment, and nothing is written."""
+    world.post()
+    for title in ("Old title", "New title"):
+        request = AddAttachment("url", {"url": "https://example.org/", "title": title}, dedupe_key="the page")
+        texts = [(request, check_attachment(request, 16_384))]
+        (job,) = world.take()
+        assert world.do(lambda tx, job=job, texts=texts: store_attachments(tx, job, texts)) == "stored"
+        assert world.do(lambda tx: queue_history(tx, ["links"], 0, 1_000)) == 1
+    (event,) = world.events("topic.attachment_added")
+    assert event.data["attachment"]["value_json"]["title"] == "Old title"
+
+
 def test_attachments_go_to_the_topic_in_which_the_message_is_now(world: World) -> None:
     message = world.post()
     world.move(message)
