@@ -49,6 +49,7 @@ extract = enrich
 """
 RATIOS = ("p50_ms", "p99_ms", "cpu_us")
 START_SECONDS = 60.0
+DRAIN_SECONDS = 120.0
 LOOK_SECONDS = 0.25
 _WARM_UP = 200
 
@@ -122,5 +123,6 @@ async def expect_asleep(hub: Hub) -> None:
 
 async def _drained(hub: Hub) -> None:
     """Returns once no job waits, so that the others are measured alone."""
-    while (await hub.ask("GET", "/api/v1/status"))["plugins"]["waiting"]:  # noqa: ASYNC110 - it is another process
-        await asyncio.sleep(LOOK_SECONDS)
+    async with asyncio.timeout(DRAIN_SECONDS):
+        while (await hub.ask("GET", "/api/v1/status"))["plugins"]["waiting"]:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(LOOK_SECONDS)
