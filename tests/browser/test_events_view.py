@@ -101,6 +101,22 @@ def test_filters_narrow_what_is_shown_and_stand_in_the_address(
     expect(rows(again)).to_have_count(4)
 
 
+def test_new_events_do_not_move_what_is_being_read(window: Window, room: Room) -> None:
+    for number in range(60):
+        room.post(f"number {number}")
+    open_events(window, room)
+    expect(rows(window)).to_have_count(62)
+    read = rows(window).nth(40)
+    read.scroll_into_view_if_needed()
+    event_id = read.get_attribute("data-event-id")
+    row = window.page.locator(f'li.event[data-event-id="{event_id}"]')
+    before = row.bounding_box()
+    for number in range(5):
+        room.post(f"new {number}")
+    expect(rows(window)).to_have_count(67)
+    assert row.bounding_box() == before
+
+
 def test_a_move_is_seen_from_both_topics(window: Window, room: Room) -> None:
     other = room.topic()
     message_id = room.post("a traveller")

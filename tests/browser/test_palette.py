@@ -129,3 +129,20 @@ def test_a_place_is_chosen_by_two_keys(window: Window, room: Room) -> None:
     expect(options).to_have_count(1)
     window.page.keyboard.press("Enter")
     expect(window.page).to_have_url(re.compile(rf"#/c/{room.channel_id}$"))
+
+
+def test_the_place_that_is_shown_can_be_searched_and_watched(window: Window, room: Room) -> None:
+    room.post("a pangolin")
+    room.post("another pangolin", topic_id=room.topic())
+    window.page.goto(f"{room.hub.url}/ui#/t/{room.topic_id}")
+    expect(window.page.get_by_role("heading", name=room.title)).to_be_visible()
+    open_palette(window, "search in this topic")
+    window.page.keyboard.press("Enter")
+    expect(window.page).to_have_url(re.compile(f"topic={room.topic_id}"))
+    window.page.get_by_role("searchbox", name="Search messages").fill("pangolin")
+    expect(window.page.locator("a.hit")).to_have_count(1)
+    window.page.goto(f"{room.hub.url}/ui#/c/{room.channel_id}")
+    expect(window.page.get_by_role("heading", name=room.name)).to_be_visible()
+    open_palette(window, "events in this channel")
+    window.page.keyboard.press("Enter")
+    expect(window.page).to_have_url(re.compile(rf"#/events\?channel={room.channel_id}$"))

@@ -14,6 +14,7 @@ import { Prefs } from "./prefs.js";
 import { Store } from "./store.js";
 import { Unread } from "./unread.js";
 import * as dialog from "./dialog.js";
+import * as hereCommands from "./here_commands.js";
 import * as keys from "./keys.js";
 import * as palette from "./palette.js";
 import { mountShell } from "./shell.js";
@@ -48,6 +49,7 @@ export async function startApp(root, { api, router, announce, session, onLoggedO
     feed.onReset(onReset),
     router.onChange(() => router.code === null && outlet.show()),
     registerCommands(app),
+    hereCommands.install(app),
     keys.install(app),
     palette.install(app),
   ];
