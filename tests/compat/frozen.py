@@ -83,7 +83,7 @@ def _losses(frozen: Any, now: Any, place: str, whole: tuple[Any, Any]) -> list[s
                 found.append(f"{place}/{key} is gone")
             elif key == "$ref" and value != now[key]:
                 # Another shape in its place will do if it has all that the first one had.
-                found += _losses(_shape(whole[0], value), _shape(whole[1], now[key]), place, whole)
+                found += _losses(_shape(whole[0], str(value)), _shape(whole[1], str(now[key])), place, whole)
             else:
                 found += _losses(value, now[key], f"{place}/{key}", whole)
         return found + _stricter(frozen, now, place)
