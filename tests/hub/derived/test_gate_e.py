@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.hub.derived.modules import FILES, HURTS, WORDS
-from tests.hub.derived.world import PluginWorld, jails, plugin, until
+from tests.hub.derived.world import PluginWorld, jails, needs_sandbox, plugin, until
 
+pytestmark = needs_sandbox
 REASONS = {
     "hang": {"timeout"},
     "spin": {"timeout"},

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.hub.derived.modules import FILES, WORDS
-from tests.hub.derived.world import PluginHub, PluginWorld, held_still, plugin, until
+from tests.hub.derived.world import PluginHub, PluginWorld, held_still, needs_sandbox, plugin, until
 
+pytestmark = needs_sandbox
 MODULES = {"words.py": WORDS, "files.py": FILES}
 PLUGINS = [plugin("words", "words.py"), plugin("files", "files.py", "extractor")]
 

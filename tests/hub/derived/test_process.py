@@ -10,10 +10,11 @@ import httpx
 import pytest
 
 from tests.hub.derived.modules import WORDS
-from tests.hub.derived.world import all_processes, jails
+from tests.hub.derived.world import all_processes, jails, needs_sandbox
 from tests.hub.hubs import workspace_in
 from tests.hub.lifecycle.processes import DEADLINE_SECONDS, HubProcess, created, make_topic, post, until
 
+pytestmark = needs_sandbox
 CONFIG = """
 [plugin_defaults]
 deadline_seconds = 600

@@ -8,8 +8,10 @@ import pytest
 from parley.core.errors import PluginUnavailable, ServiceUnavailable
 from parley.hub.derived.loading import PluginSource
 from tests.hub.derived.modules import FILES, WORDS
-from tests.hub.derived.world import PluginWorld, held_still, plugin, until
+from tests.hub.derived.world import PluginWorld, held_still, needs_sandbox, plugin, until
 from tests.hub.hubs import rows, settings_of, workspace_in
+
+pytestmark = needs_sandbox
 
 
 def words_world(folder: Path, module: str = WORDS, **keys: Any) -> PluginWorld:

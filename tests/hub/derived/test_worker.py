@@ -16,8 +16,9 @@ from parley.plugin.session import PluginSession
 from parley.wire.entities import Message
 from parley.workspace.plugins import LoadedPlugin
 from tests.hub.derived.modules import WORDS
-from tests.hub.derived.world import DEADLINE_SECONDS, jails
+from tests.hub.derived.world import DEADLINE_SECONDS, jails, needs_sandbox
 
+pytestmark = needs_sandbox
 HANGS_AT_IMPORT = "import time\ntime.sleep(10_000)\ndef enrich(message, config): return []\n"
 HANGS = "import time\ndef enrich(message, config): time.sleep(10_000)\n"
 

@@ -9,15 +9,19 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from parley.core.clock import SystemClock, iso
 from parley.core.settings import Settings
 from parley.hub.derived.loading import PluginSource
+from parley.sandbox import missing
 from parley.workspace.layout import Workspace
 from parley.workspace.plugins import measure
 from parley.workspace.trust import TrustStore
 from tests.hub.hubs import OpenHub, open_hub, rows, serve_hub, settings_of, workspace_in
 
 DEADLINE_SECONDS = 60.0
+needs_sandbox = pytest.mark.skipif(bool(missing()), reason="no sandbox here")
 QUICK = {"retry_seconds": 0.01, "settle_ms": 5, "breaker_seconds": 0.2, "deadline_seconds": 30.0}
 """Waits that a test can sit through, and a deadline that no busy machine breaks by itself."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.hub.derived.modules import HURTS, WORDS
-from tests.hub.derived.world import PluginHub, PluginWorld, plugin
+from tests.hub.derived.world import PluginHub, PluginWorld, needs_sandbox, plugin
 from tests.hub.hubs import Api
 
 MEMBERS = {
@@ -76,6 +76,7 @@ async def test_status_and_metrics_show_depth_and_age_of_the_queue(waiting: Plugi
     assert words["oldest_waiting_seconds"] < age <= names["oldest_waiting_seconds"]
 
 
+@needs_sandbox
 async def test_metrics_count_runs_by_outcome_and_failures_by_reason(tmp_path: Path) -> None:
     world = PluginWorld(tmp_path / "w", {"hurts.py": HURTS}, [plugin("hurts", "hurts.py")])
     async with world.open({"plugin_defaults": {"attempts_max": 2}}) as hub:
@@ -91,6 +92,7 @@ async def test_metrics_count_runs_by_outcome_and_failures_by_reason(tmp_path: Pa
         assert (health["runs_total"], health["failures_total"], health["failed"]) == (4, 2, 1)
 
 
+@needs_sandbox
 async def test_re_enrich_has_messages_looked_at_again_and_counts_the_jobs(tmp_path: Path) -> None:
     world = PluginWorld(tmp_path / "w", {"words.py": WORDS}, [plugin("words", "words.py"), plugin("names", "words.py")])
     async with world.open() as hub:
