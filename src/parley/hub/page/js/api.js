@@ -89,6 +89,16 @@ export function newKey() {
   return `page-${crypto.randomUUID()}`;
 }
 
+/** Keys for a dialog whose save may be pressed again: the same request has the same key, another one has another. */
+export function keyPerRequest() {
+  const keys = new Map();
+  return (body) => {
+    const text = JSON.stringify(body);
+    if (!keys.has(text)) keys.set(text, newKey());
+    return keys.get(text);
+  };
+}
+
 export function sleep(milliseconds) {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

@@ -53,14 +53,13 @@ export function mountChannelList(app) {
     };
   }
 
-  /** The first page of what is unfolded, and with a filter all further pages, one at a time. */
+  /** The first page of what is unfolded at once; of what is folded, for its unread mark, and with a filter all pages, one by one. */
   function loadWhatIsNeeded(channels) {
     if (app.feed.state === "lost" || app.feed.state === "gone") return;
     for (const { channel, folded } of channels) {
       if (!folded && !store.topicsLoaded(channel.id)) store.loadTopics(channel.id).catch(() => {});
     }
-    if (filter === "") return;
-    const next = store.channelList.find((channel) => store.hasMoreTopics(channel.id));
+    const next = store.channelList.find(({ id }) => (filter === "" ? !store.topicsLoaded(id) : store.hasMoreTopics(id)));
     if (next !== undefined) store.loadTopics(next.id).catch(() => {});
   }
 

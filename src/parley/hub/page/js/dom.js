@@ -58,18 +58,22 @@ export function reconcile(parent, items, keyOf, create, update) {
   parent.keyedNodes = next;
 }
 
-/** Calls a function once, in the next frame, however often it was asked for; hidden pages have no frames, so a timer there. */
+const HIDDEN_MS = 200;
+
+/** Calls a function once, in the next frame, however often it was asked for; a hidden page has no frames, so a timer helps out. */
 export function oncePerFrame(run) {
-  let waiting = false;
+  let frame = null;
+  let timer = null;
   const go = () => {
-    waiting = false;
+    cancelAnimationFrame(frame);
+    clearTimeout(timer);
+    frame = null;
     run();
   };
   return () => {
-    if (waiting) return;
-    waiting = true;
-    if (document.visibilityState === "hidden") setTimeout(go, 200);
-    else requestAnimationFrame(go);
+    if (frame !== null) return;
+    frame = requestAnimationFrame(go);
+    timer = setTimeout(go, HIDDEN_MS);
   };
 }
 

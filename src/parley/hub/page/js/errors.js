@@ -27,11 +27,15 @@ export function hintFor(code) {
   return HINTS[code] ?? "";
 }
 
-/** A refusal for people: what happened and what to do. Commands, which hints have between backticks, are set as code. */
+/**
+ * A refusal for people: what happened, when to try again if the hub said so, and what to do. Commands, which hints have between
+ * backticks, are set as code.
+ */
 export function errorNodes(error) {
   const pieces = (error.hint ?? "").split("`");
   const hint = pieces.map((piece, index) => (index % 2 === 1 ? h("code", null, piece) : piece));
-  return [sentence(error.message ?? String(error)), " ", ...hint];
+  const when = error.retryAfterSeconds ? `Try again in ${error.retryAfterSeconds} s. ` : "";
+  return [sentence(error.message ?? String(error)), " ", when, ...hint];
 }
 
 /** The same as a box that is announced. */

@@ -25,6 +25,8 @@ export async function saveEdit(app, base, content) {
   }
   const { message: theirs } = await app.api.get(`/api/v1/messages/${base.id}`);
   if (theirs.deleted_at !== null) throw deletedMeanwhile(theirs);
+  // The answer to an earlier try was lost, or someone wrote the very same.
+  if (theirs.content_raw === content) return theirs;
   // A move raises the version as well; when the text is the one that was edited, there is nothing to decide.
   if (theirs.content_raw === base.content_raw) return saveEdit(app, theirs, content);
   return resolveConflict(app, { base, theirs, mine: content });

@@ -6,7 +6,7 @@
 import { errorNotice } from "../errors.js";
 import { mediumTime } from "../time.js";
 import { h, replace } from "../dom.js";
-import { newKey } from "../api.js";
+import { keyPerRequest } from "../api.js";
 import { topicPicker } from "./topic_picker.js";
 
 const MODES = [
@@ -19,6 +19,7 @@ export async function moveMessage(app, message) {
   let mode = "one";
   let target = null;
   let turn = 0;
+  const keyOf = keyPerRequest();
   const preview = h("div", { class: "move-preview", role: "status", dataset: { testid: "move-preview" } });
   const problem = h("div");
   const submit = h("button", { type: "submit", class: "button button-primary", disabled: true }, "Move");
@@ -69,7 +70,7 @@ export async function moveMessage(app, message) {
     submit.disabled = true;
     const body = { op: "move_topic", to_topic_id: target.id, mode, expected_version: message.version };
     try {
-      opened.close(await app.api.patch(`/api/v1/messages/${message.id}`, body, { key: newKey() }));
+      opened.close(await app.api.patch(`/api/v1/messages/${message.id}`, body, { key: keyOf(body) }));
     } catch (error) {
       submit.disabled = false;
       if (error.code === "VERSION_CONFLICT") message = (await app.api.get(`/api/v1/messages/${message.id}`)).message;
