@@ -1,0 +1,124 @@
+"""Takes the pictures in docs/images again: ``.venv/bin/python -m scripts.screenshots``.
+
+A story is told in a temporary workspace, its hub is started, and each view is photographed in Debian's Chromium.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from playwright.sync_api import Browser, sync_playwright
+
+from scripts.story import SETTINGS, Told, tell
+from tests.browser.browsers import PHONE, find_chromium, open_window
+from tests.browser.hubs import PageHub
+
+IMAGES = Path(__file__).parent.parent / "docs" / "images"
+SIZE = (1200, 660)
+BYTES_MAX = 160_000
+ROUNDS = 40
+PACE_MS = 1_000
+
+
+class Shot(NamedTuple):
+    """One picture: where it is taken, what must be there first, and what is done before."""
+
+    name: str
+    route: str
+    ready: str
+    act: Callable[["Studio"], None] | None = None
+    size: tuple[int, int] = SIZE
+    dark: bool = False
+
+
+class Studio:
+    """One browser window before one hub."""
+
+    def __init__(self, browser: Browser, hub: PageHub, told: Told) -> None:
+        self.hub = hub
+        self.told = told
+        self.window = open_window(browser, {hub.url})
+        self.page = self.window.page
+        hub.log_in(self.window.context)
+        self.page.goto(f"{hub.url}/ui")
+        self.window.call_me("ada")
+        hub.client.re_enrich(0)  # the story was told while no plugin ran
+        hub.client.send_message(told.news_topic_id, "Backup done, 4.1 GB, restored and compared.", "builder")
+
+    def shots(self) -> tuple[Shot, ...]:
+        topic = f"#/t/{self.told.topic_id}"
+        linked = "article [role=button]"
+        return (
+            Shot("topic", topic, linked),
+            Shot("dark", topic, linked, dark=True),
+            Shot("phone", topic, linked, size=PHONE),
+            Shot("search", "#/search?q=fonts", "a.hit mark"),
+            Shot("events", f"#/events?topic={self.told.topic_id}", "li.event", Studio.open_an_event),
+            Shot("palette", topic, linked, Studio.open_palette),
+            Shot("status", "#/status", "tr[data-plugin]", Studio.work_for_a_while),
+        )
+
+    def take(self, shot: Shot) -> None:
+        width, height = shot.size
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(color_scheme="dark" if shot.dark else "light")
+        self.page.goto(f"{self.hub.url}/ui{shot.route}")
+        self.page.reload()  # what was opened for another size stays closed
+        self.page.locator(shot.ready).first.wait_for()
+        # A click puts away the mark that shows the keyboard's focus.
+        self.page.locator("h1").first.click(force=True)
+        if shot.act is not None:
+            shot.act(self)
+        path = IMAGES / f"{shot.name}.png"
+        self.page.screenshot(path=path, animations="disabled", caret="hide")
+        size = path.stat().st_size
+        print(f"{path.name}: {size:,} bytes")
+        assert size <= BYTES_MAX, path
+        assert self.window.unexpected() == [], self.window.unexpected()
+
+    def open_an_event(self) -> None:
+        self.page.locator("button.event-toggle").nth(1).click()
+
+    def open_palette(self) -> None:
+        self.page.keyboard.press("Control+k")
+        self.page.get_by_role("combobox").fill("che")
+
+    def work_for_a_while(self) -> None:
+        """So that the charts have something to show."""
+        for number in range(ROUNDS):
+            for _ in range(1 + number * 7 % 5):
+                text = f"Step {number} is in src/backup.py:{number + 1}."
+                self.hub.client.send_message(self.told.news_topic_id, text, "builder")
+            self.page.wait_for_timeout(PACE_MS)
+
+
+def main() -> int:
+    program = find_chromium()
+    if program is None:
+        print("screenshots: Chromium is needed (scripts/setup --test)", file=sys.stderr)
+        return 1
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="parley-pictures-") as folder:
+        workspace = Path(folder) / "shop"
+        workspace.mkdir()
+        (workspace / "parley.toml").write_text(SETTINGS)
+        told = asyncio.run(tell(workspace))
+        hub = PageHub(workspace)
+        hub.start()
+        try:
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+                studio = Studio(browser, hub, told)
+                for shot in studio.shots():
+                    studio.take(shot)
+                browser.close()
+        finally:
+            hub.end()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
