@@ -161,6 +161,10 @@ def test_the_window_onto_a_long_log_stays_small(make_hub: MakeHub, open_window: 
     resume.click()
     expect(rows(window).first).to_contain_text("news 1")
     assert shown_ids(window)[0] == newest + 2
+    # What a filter asks for is looked for beyond the newest events.
+    window.page.get_by_label("Payload holds").fill("Entry number 7.")
+    expect(rows(window)).to_have_count(1)
+    expect(rows(window)).to_contain_text("Entry number 7.")
 
 
 def test_events_of_a_lost_connection_are_neither_missed_nor_doubled(make_hub: MakeHub, open_window: OpenWindow) -> None:

@@ -1,27 +1,20 @@
 /**
  * The keyboard: runs the command whose keys were pressed, and shows the list of them.
  *
- * Keys are written as on the keyboard: `j`, `?`, `Shift+E`, `Delete`, `Mod+K` (Command on a Mac, Control elsewhere), `g
- * t` for one after the other; several in a list are alternatives. Nothing fires while a person types in a field, except
- * combinations with Mod, nor while a dialog or a menu has the floor, nor with other modifiers than those asked for.
+ * Keys are written as on the keyboard: `j`, `?`, `Shift+E`, `Delete`, `Mod+K` (Command on a Mac, Control elsewhere), and
+ * `g t` for one after the other; several in a list are alternatives. Nothing fires while a person types in a field,
+ * except combinations with Mod, nor while a dialog or a menu has the floor, nor with other modifiers than those asked for.
  */
 
 import { h } from "./dom.js";
 
 const SEQUENCE_MS = 1200;
 const IS_MAC = /Mac|iPhone|iPad/.test(navigator.platform);
+const MOD = IS_MAC ? "⌘" : "Ctrl";
 const FIELDS = "input:not([type=checkbox], [type=radio], [type=button]), textarea, select, [contenteditable]";
 const BUSY = "[role=menu], [role=listbox]";
 // What may be held down; a held Delete must not run through the messages.
-const HELD = new Set(["j", "k", "ArrowUp", "ArrowDown"]);
-const NAMES = {
-  ArrowUp: "↑",
-  ArrowDown: "↓",
-  ArrowLeft: "←",
-  ArrowRight: "→",
-  Escape: "Esc",
-  Mod: IS_MAC ? "⌘" : "Ctrl",
-};
+const HELD = new Set(["j", "k"]);
 
 /** Listens until the answer is called. */
 export function install(app) {
@@ -57,7 +50,7 @@ export function sequencesOf(command) {
 export function keysNodes(sequence) {
   const nodes = sequence.map((chord) => {
     const parts = chord === "+" ? ["+"] : chord.split("+");
-    return parts.map((part) => h("kbd", { class: "kbd" }, NAMES[part] ?? part));
+    return parts.map((part) => h("kbd", { class: "kbd" }, part === "Mod" ? MOD : part));
   });
   return h(
     "span",

@@ -58,7 +58,7 @@ export class EventWindow {
       // Fewer than asked for are all there are; without a filter of the hub's, the ids tell whether some were archived.
       this.exhausted = filter.byPlace ? events.length < TAIL : this.oldest <= 1;
       this.rows = events.filter(filter.passes);
-      if (filter.narrow && !this.exhausted) await this.#readBack(turn);
+      if (filter.narrow && this.rows.length < ENOUGH_ROWS) await this.#readBack(turn);
     });
     if (turn !== this.#turn) return;
     this.loading = false;
@@ -136,10 +136,13 @@ export class EventWindow {
       if (turn !== this.#turn) return;
       if (events === null) continue;
       const passing = events.filter(this.filter.passes);
-      this.rows.unshift(...passing);
-      this.oldest = after + 1;
-      this.exhausted = after <= this.#floor;
-      found += passing.length;
+      // Of a long range only what stands right before the window, so that it stays one stretch of the log.
+      const taken = passing.slice(-RANGE_IDS);
+      const isAll = taken.length === passing.length;
+      this.rows.unshift(...taken);
+      this.oldest = isAll ? after + 1 : taken[0].event_id;
+      this.exhausted = isAll && after <= this.#floor;
+      found += taken.length;
     }
   }
 
