@@ -1,9 +1,9 @@
 /**
  * The keyboard: runs the command whose keys were pressed, and shows the list of them.
  *
- * Keys are written as on the keyboard: `j`, `?`, `Shift+E`, `Delete`, `Mod+K` (Command on a Mac, Control elsewhere), and
- * `g t` for one after the other; several in a list are alternatives. Nothing fires while a person types in a field,
- * except combinations with Mod, nor while a dialog or a menu has the floor, nor with other modifiers than those asked for.
+ * Keys are written as on the keyboard: `j`, `?`, `Shift+E`, `Delete`, `Mod+K` (Command on a Mac, Control elsewhere),
+ * and `g t` for one after the other; several in a list are alternatives. Nothing fires while a person types in a field,
+ * except combinations with Mod, nor while a dialog or a menu has the floor, nor with other modifiers than those named.
  */
 
 import { h } from "./dom.js";
