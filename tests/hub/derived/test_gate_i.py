@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from parley.core.clock import SystemClock
 from tests.hub.derived.modules import FILES, WORDS
 from tests.hub.derived.world import PluginHub, PluginWorld, held_still, needs_sandbox, plugin, until
 
@@ -158,3 +159,27 @@ async def test_gate_i_edits_at_any_time_leave_each_message_with_the_findings_of_
         ]
         assert len(enriched) == len(set(enriched)), "no version was told of twice"
         assert hub.opened.fold_problems() == []
+
+
+class HastyClock(SystemClock):
+    """Time passes with every look at it, as on a machine that is very busy."""
+
+    def __init__(self) -> None:
+        self._hurried_ms = 0
+
+    def now_ms(self) -> int:
+        self._hurried_ms += 10
+        return super().now_ms() + self._hurried_ms
+
+
+async def test_a_job_that_becomes_due_while_it_is_looked_for_is_not_forgotten(tmp_path: Path) -> None:
+    """Nothing else happens that would have the plugin's jobs looked for again."""
+    world = PluginWorld(tmp_path / "w", MODULES, PLUGINS[:1])
+    async with world.open({"plugin_defaults": {"settle_ms": 15}}, clock=HastyClock()) as hub:
+        topic = await warm(hub)
+        message = (await hub.api.post(topic, "0"))["id"]
+        await hub.settled()
+        for number in range(1, 8):
+            await hub.api.patch(message, "edit", content_raw=str(number))
+            await hub.settled()
+            assert await hub.words(message) == [(str(number), number + 1)]

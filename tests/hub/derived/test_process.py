@@ -9,9 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
+from parley.workspace.config import load_settings
+from parley.workspace.plugins import measure
+from parley.workspace.trust import TrustStore, parley_home
 from tests.hub.derived.modules import WORDS
 from tests.hub.derived.world import all_processes, jails, needs_sandbox
-from tests.hub.hubs import workspace_in
+from tests.hub.hubs import rows, workspace_in
 from tests.hub.lifecycle.processes import DEADLINE_SECONDS, HubProcess, created, make_topic, post, until
 
 pytestmark = needs_sandbox
@@ -74,16 +77,17 @@ def test_part_x_a_hub_that_is_stopped_or_killed_while_a_plugin_hangs_takes_it_al
     hub: HubProcess,
 ) -> None:
     (hub.root / "words.py").write_text(HANGS)
-    workspace_in(hub.root)
-    parley(hub.root, "trust", "--yes")
+    workspace, settings = workspace_in(hub.root), load_settings(hub.root / "parley.toml")
+    TrustStore(parley_home()).trust(workspace.root, measure(workspace, settings), "2026-01-01T00:00:00.000Z")
     hub.start()
     with hub.client() as client:
-        created(post(client, make_topic(client), "hello"))
-    for end in (hub.stop, hub.kill):
+        message = created(post(client, make_topic(client), "hello"))["message"]["id"]
+    for number, end in enumerate((hub.stop, hub.kill)):
+        if number:
+            hub.start()
         until(lambda: len(jails(hub.pid)) >= 2)
         jailed = jails(hub.pid)
         end()
         until(lambda jailed=jailed: not jailed & all_processes().keys())
-        hub.start()
-        with hub.client() as client:
-            assert (health(client)["waiting"], health(client)["failed"]) == (1, 0)
+        left = rows(workspace, "SELECT message_id, plugin_name, state, attempts FROM jobs")
+        assert left == [(message, "words", "waiting", 0)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from parley.core.clock import SystemClock, iso
+from parley.core.clock import Clock, SystemClock, iso
 from parley.core.settings import Settings
 from parley.hub.derived.loading import PluginSource
 from parley.sandbox import missing
@@ -57,13 +57,19 @@ class PluginWorld:
 
     @asynccontextmanager
     async def open(
-        self, tables: Mapping[str, Any] | None = None, *, trusted: bool = True, served: bool = False
+        self,
+        tables: Mapping[str, Any] | None = None,
+        *,
+        trusted: bool = True,
+        served: bool = False,
+        clock: Clock | None = None,
     ) -> AsyncGenerator["PluginHub"]:
         """A hub that runs the plugins; behind a socket if it is to be ``served``."""
         if trusted:
             self.trust(tables)
         opener = serve_hub if served else open_hub
-        async with opener(self.folder, self.tables(tables), clock=SystemClock(), plugins=self.source) as opened:
+        clock = clock or SystemClock()
+        async with opener(self.folder, self.tables(tables), clock=clock, plugins=self.source) as opened:
             yield PluginHub(opened)
 
 
@@ -84,12 +90,15 @@ class PluginHub:
         return found
 
     async def settled(self, *names: str) -> None:
-        """Returns when nothing waits for these plugins, or for any."""
+        """Returns when nothing waits for these plugins, or for any, and nothing of theirs is under way."""
         await until(lambda: self._nothing_waits(names))
 
     async def _nothing_waits(self, names: tuple[str, ...]) -> bool:
         plugins = (await self.api.get("/api/v1/plugins"))["plugins"]
-        return all(not each["waiting"] for each in plugins if not names or each["name"] in names)
+        chosen = [each for each in plugins if not names or each["name"] in names]
+        runners = self.hub.derived._runners
+        busy = [each for each in chosen if each["name"] in runners and runners[each["name"]]._in_flight]
+        return not busy and not any(each["waiting"] for each in chosen)
 
     async def under_way(self, name: str, message_id: str) -> None:
         """Returns when the plugin has been given the message."""

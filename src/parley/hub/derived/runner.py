@@ -108,23 +108,24 @@ class PluginRunner:
             if self._breaker.is_open and self._in_flight:
                 return  # on trial: what is under way decides, and its end wakes us
             wait_seconds = self._breaker.wait_seconds(self._hub.clock.monotonic())
-            jobs = [] if wait_seconds else self._due()
+            now_ms = self._hub.clock.now_ms()
+            jobs = [] if wait_seconds else self._due(now_ms)
             if not jobs:
-                self._look_later(wait_seconds)
+                self._look_later(wait_seconds, now_ms)
                 return
             self._in_flight.update(job.message.id for job in jobs)
             self._resting.pop().give(jobs)
 
-    def _due(self) -> list[Job]:
+    def _due(self, now_ms: int) -> list[Job]:
         most = 1 if self._breaker.is_open else self._hub.settings.plugin_defaults.batch
-        read = partial(due_jobs, plugin=self.plugin.name, now_ms=self._hub.clock.now_ms())
+        read = partial(due_jobs, plugin=self.plugin.name, now_ms=now_ms)
         # Those under way are due as well; of as many more, at least the number asked for is not.
         found = self._hub.store.read(partial(read, limit=most + len(self._in_flight)))
         return [job for job in found if job.message.id not in self._in_flight][:most]
 
-    def _look_later(self, wait_seconds: float) -> None:
+    def _look_later(self, wait_seconds: float, now_ms: int) -> None:
+        """``now_ms`` is when it was looked last: a job that became due since is the next one, and not overlooked."""
         if not wait_seconds:
-            now_ms = self._hub.clock.now_ms()
             due_ms = self._hub.store.read(partial(next_due_ms, plugin=self.plugin.name, after_ms=now_ms))
             if due_ms is None:
                 return  # a new job, or the end of one under way, wakes us
