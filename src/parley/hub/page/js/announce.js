@@ -9,7 +9,12 @@ const GATHER_MS = 1000;
 const TEXTS_MAX = 3;
 
 export function createAnnouncer() {
-  const region = h("div", { class: "visually-hidden", role: "status", "aria-live": "polite", dataset: { testid: "announcer" } });
+  const region = h("div", {
+    class: "visually-hidden",
+    role: "status",
+    "aria-live": "polite",
+    dataset: { testid: "announcer" },
+  });
   document.body.append(region);
   let waiting = [];
   let timer = null;

@@ -1,8 +1,8 @@
 /**
  * Calls to the hub's HTTP API.
  *
- * The session cookie goes along by itself. Every refusal becomes an `ApiError`; one without an answer has status 0 and the
- * code CONNECTION_FAILED. Reads that the hub turned away for the moment (429, 503) are repeated after the time it
+ * The session cookie goes along by itself. Every refusal becomes an `ApiError`; one without an answer has status 0 and
+ * the code CONNECTION_FAILED. Reads that the hub turned away for the moment (429, 503) are repeated after the time it
  * asks for; writes are repeated by whoever holds their idempotency key.
  */
 
@@ -11,7 +11,7 @@ import { hintFor } from "./errors.js";
 const READ_TRIES = 4;
 const WAIT_SECONDS_MAX = 5;
 
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, code, message, { details = {}, retryAfterSeconds = null } = {}) {
     super(message);
     this.name = "ApiError";
@@ -75,10 +75,15 @@ export class Api {
     }
     if (response.ok) return answer;
     const retryAfter = Number(response.headers.get("Retry-After") ?? NaN);
-    const refusal = new ApiError(response.status, answer?.code ?? "UNKNOWN", answer?.error ?? `HTTP ${response.status}`, {
-      details: answer?.details ?? {},
-      retryAfterSeconds: Number.isFinite(retryAfter) ? retryAfter : null,
-    });
+    const refusal = new ApiError(
+      response.status,
+      answer?.code ?? "UNKNOWN",
+      answer?.error ?? `HTTP ${response.status}`,
+      {
+        details: answer?.details ?? {},
+        retryAfterSeconds: Number.isFinite(retryAfter) ? retryAfter : null,
+      },
+    );
     if (response.status === 401) this.onUnauthorized(refusal);
     throw refusal;
   }
@@ -99,7 +104,7 @@ export function keyPerRequest() {
   };
 }
 
-export function sleep(milliseconds) {
+function sleep(milliseconds) {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 

@@ -1,8 +1,8 @@
 /**
  * The app of one session: its parts, wired together, and the frame around the views.
  *
- * Views get `app`: `{api, feed, store, unread, lastMessages, outbox, router, dialog, prefs, announce, commands, setTitle}`. Keys and palette
- * are installed over it: `install(app)`, which answers how to take them off again.
+ * Views get `app`: `{api, feed, store, unread, lastMessages, outbox, router, dialog, prefs, announce, commands,
+ * setTitle}`. Keys and palette are installed over it: `install(app)`, which answers how to take them off again.
  */
 
 import { Commands } from "./commands.js";

@@ -36,7 +36,13 @@ export function mountBanner(app) {
       feed.reason === "another-hub"
         ? "Another workspace's hub answers at this address now. "
         : "The hub does not answer at this address. It may have stopped, or restarted on another port. ";
-    return [why, "To go on, run ", h("code", null, "parley ui"), " in the workspace: it opens the page, logged in. ", again];
+    return [
+      why,
+      "To go on, run ",
+      h("code", null, "parley ui"),
+      " in the workspace: it opens the page, logged in. ",
+      again,
+    ];
   }
 
   element.hidden = true;

@@ -2,7 +2,8 @@
  * All channels, each with its most recent topics, in the sidebar.
  *
  * Topics are loaded page by page when a channel is unfolded, and shown a few at a time. A filter also looks into the
- * pages that were not loaded yet. Everything is drawn again at most a few times a second, into the nodes that are there.
+ * pages that were not loaded yet. Everything is drawn again at most a few times a second, into the nodes that are
+ * there.
  */
 
 import { Emitter } from "./emitter.js";
@@ -29,7 +30,9 @@ export function mountChannelList(app) {
   const matches = (text) => text.toLowerCase().includes(filter);
 
   function draw() {
-    const channels = store.channelList.map(rowsOf).filter((entry) => filter === "" || entry.topics.length > 0 || entry.matches);
+    const channels = store.channelList
+      .map(rowsOf)
+      .filter((entry) => filter === "" || entry.topics.length > 0 || entry.matches);
     reconcile(element, channels, ({ channel }) => channel.id, createChannelNode, updateChannelNode);
     element.dataset.empty = String(store.loaded && channels.length === 0);
     const count = [...store.topics.values()].filter((topic) => unread.isUnread(topic)).length;
@@ -53,29 +56,50 @@ export function mountChannelList(app) {
     };
   }
 
-  /** The first page of what is unfolded at once; of what is folded, for its unread mark, and with a filter all pages, one by one. */
+  /**
+   * The first page of what is unfolded at once; of what is folded, for its unread mark, and with a filter all pages,
+   * one by one.
+   */
   function loadWhatIsNeeded(channels) {
     if (app.feed.state === "lost" || app.feed.state === "gone") return;
     for (const { channel, folded } of channels) {
       if (!folded && !store.topicsLoaded(channel.id)) store.loadTopics(channel.id).catch(() => {});
     }
-    const next = store.channelList.find(({ id }) => (filter === "" ? !store.topicsLoaded(id) : store.hasMoreTopics(id)));
+    const next = store.channelList.find(({ id }) =>
+      filter === "" ? !store.topicsLoaded(id) : store.hasMoreTopics(id),
+    );
     if (next !== undefined) store.loadTopics(next.id).catch(() => {});
   }
 
   function createChannelNode(entry) {
     const { channel } = entry;
     const fold = h("button", { type: "button", class: "fold", onClick: () => toggleFold(channel) }, icon("chevron"));
-    const link = h("a", { class: "channel-link", href: channelHref(channel.id) }, h("span", { class: "channel-name" }, channel.name));
+    const link = h(
+      "a",
+      { class: "channel-link", href: channelHref(channel.id) },
+      h("span", { class: "channel-name" }, channel.name),
+    );
     const add = h(
       "button",
-      { type: "button", class: "icon-button", "aria-label": `New topic in ${channel.name}`, title: "New topic", onClick: () => createTopic(app, channel) },
+      {
+        type: "button",
+        class: "icon-button",
+        "aria-label": `New topic in ${channel.name}`,
+        title: "New topic",
+        onClick: () => createTopic(app, channel),
+      },
       icon("plus"),
     );
     const topics = h("ul", { class: "topic-list", id: `topics-of-${channel.id}` });
     const more = h("button", { type: "button", class: "more-topics", onClick: () => showMore(channel) }, "More topics");
     fold.setAttribute("aria-controls", topics.id);
-    const node = h("section", { class: "channel", "aria-label": channel.name }, h("div", { class: "channel-head" }, fold, link, add), topics, more);
+    const node = h(
+      "section",
+      { class: "channel", "aria-label": channel.name },
+      h("div", { class: "channel-head" }, fold, link, add),
+      topics,
+      more,
+    );
     node.parts = { fold, link, topics, more };
     updateChannelNode(node, entry);
     return node;
@@ -109,7 +133,13 @@ export function mountChannelList(app) {
     const title = h("span", { class: "topic-title" });
     const badge = h("span", { class: "badge" });
     const time = h("time", { class: "topic-time" });
-    const link = h("a", { class: "topic-link", href: topicHref(topic.id), dataset: { topicId: topic.id } }, title, time, badge);
+    const link = h(
+      "a",
+      { class: "topic-link", href: topicHref(topic.id), dataset: { topicId: topic.id } },
+      title,
+      time,
+      badge,
+    );
     const node = h("li", null, link);
     node.parts = { title, badge, time, link };
     updateTopicNode(node, topic);

@@ -13,7 +13,13 @@ export async function createChannel(app) {
     action: "Create channel",
     fields: [
       { name: "name", label: "Name", maxLength: CHANNEL_NAME_CHARS_MAX, required: true },
-      { name: "description", label: "Description", maxLength: DESCRIPTION_CHARS_MAX, multiline: true, hint: "What belongs here. Optional." },
+      {
+        name: "description",
+        label: "Description",
+        maxLength: DESCRIPTION_CHARS_MAX,
+        multiline: true,
+        hint: "What belongs here. Optional.",
+      },
     ],
     save: async ({ name, description }) => {
       const body = { name, description: description || null };
@@ -47,7 +53,8 @@ export async function renameTopic(app, topic) {
     title: "Rename topic",
     action: "Rename",
     fields: [{ name: "title", label: "Title", value: topic.title, maxLength: TITLE_CHARS_MAX, required: true }],
-    save: async ({ title }) => (await app.api.patch(`/api/v1/topics/${topic.id}`, { title }, { key: keyOf({ title }) })).topic,
+    save: async ({ title }) =>
+      (await app.api.patch(`/api/v1/topics/${topic.id}`, { title }, { key: keyOf({ title }) })).topic,
   });
   if (renamed !== undefined) app.store.keepTopic(renamed);
 }

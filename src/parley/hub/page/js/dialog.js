@@ -1,6 +1,6 @@
 /**
- * Modal dialogs on the browser's own `<dialog>`: the rest of the page is inert, Escape closes, the focus stays inside and
- * goes back to where it came from.
+ * Modal dialogs on the browser's own `<dialog>`: the rest of the page is inert, Escape closes, the focus stays inside
+ * and goes back to where it came from.
  */
 
 import { errorNotice } from "./errors.js";
@@ -29,7 +29,11 @@ export function open({ title, body, actions = [], wide = false, onSubmit = null 
         "header",
         { class: "dialog-head" },
         h("h2", { id: titleId }, title),
-        h("button", { type: "button", class: "icon-button", "aria-label": "Close", onClick: () => close() }, icon("close")),
+        h(
+          "button",
+          { type: "button", class: "icon-button", "aria-label": "Close", onClick: () => close() },
+          icon("close"),
+        ),
       ),
       h("div", { class: "dialog-body" }, body),
       actions.length > 0 ? h("footer", { class: "dialog-foot" }, actions) : null,
@@ -44,21 +48,31 @@ export function open({ title, body, actions = [], wide = false, onSubmit = null 
     if (opener instanceof HTMLElement && opener.isConnected) opener.focus({ preventScroll: true });
     settle(result);
   });
-  // What was typed must not be lost by a press beside the dialog; a press that ends there, as when selecting text, means nothing.
-  element.addEventListener("pointerdown", (event) => event.target === element && onSubmit === null && actions.length === 0 && close());
+  // What was typed must not be lost by a press beside the dialog; a press that ends there, as when selecting text,
+  // means nothing.
+  element.addEventListener(
+    "pointerdown",
+    (event) => event.target === element && onSubmit === null && actions.length === 0 && close(),
+  );
   element.querySelector("form").addEventListener("submit", (event) => {
     event.preventDefault();
     onSubmit?.();
   });
   document.body.append(element);
   element.showModal();
-  (element.querySelector("[autofocus]") ?? element.querySelector(".dialog-body :is(input, textarea, select, button)"))?.focus();
+  (
+    element.querySelector("[autofocus]") ?? element.querySelector(".dialog-body :is(input, textarea, select, button)")
+  )?.focus();
   return { close, closed, element };
 }
 
 /** Asks yes or no; true only if the person pressed the named action. */
 export async function confirm({ title, text, action, danger = false }) {
-  const yes = h("button", { type: "submit", class: `button ${danger ? "button-danger" : "button-primary"}`, autofocus: true }, action);
+  const yes = h(
+    "button",
+    { type: "submit", class: `button ${danger ? "button-danger" : "button-primary"}`, autofocus: true },
+    action,
+  );
   const no = h("button", { type: "button", class: "button", onClick: () => opened.close(false) }, "Cancel");
   const opened = open({ title, body: h("p", null, text), actions: [no, yes], onSubmit: () => opened.close(true) });
   return (await opened.closed) === true;
@@ -72,8 +86,9 @@ export async function tell({ title, error }) {
 }
 
 /**
- * Asks for values. `fields` are `{name, label, value?, hint?, maxLength?, required?, multiline?}`; `save(values)` does the work and
- * may refuse with an error, which is shown with the values still there. Resolves to what `save` gave, or undefined.
+ * Asks for values. `fields` are `{name, label, value?, hint?, maxLength?, required?, multiline?}`; `save(values)` does
+ * the work and may refuse with an error, which is shown with the values still there. Resolves to what `save` gave, or
+ * undefined.
  */
 export async function ask({ title, fields, action, save }) {
   const inputs = fields.map((field) => fieldNode(field));
@@ -95,7 +110,12 @@ export async function ask({ title, fields, action, save }) {
       submit.disabled = false;
     }
   };
-  const opened = open({ title, body: [inputs.map((input) => input.node), problem], actions: [cancel, submit], onSubmit });
+  const opened = open({
+    title,
+    body: [inputs.map((input) => input.node), problem],
+    actions: [cancel, submit],
+    onSubmit,
+  });
   return opened.closed;
 }
 

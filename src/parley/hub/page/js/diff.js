@@ -1,8 +1,9 @@
 /**
  * What changed between two texts, word by word.
  *
- * Common beginnings and ends are set aside, the rest is compared by the longest common subsequence of its words. That costs the
- * product of both lengths, so above a bound the middle counts as replaced as a whole: a reader cannot follow more anyway.
+ * Common beginnings and ends are set aside, the rest is compared by the longest common subsequence of its words. That
+ * costs the product of both lengths, so above a bound the middle counts as replaced as a whole: a reader cannot follow
+ * more anyway.
  */
 
 const CELLS_MAX = 1_500_000;

@@ -9,7 +9,8 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /**
  * An element. Properties: `class`, `dataset` and `style` (objects; custom properties too), `on…` functions, anything
- * else as attribute; true sets it empty, and null, undefined or false leaves it out. Children: nodes, texts, lists, null.
+ * else as attribute; true sets it empty, and null, undefined or false leaves it out. Children: nodes, texts, lists,
+ * null.
  */
 export function h(tag, props, ...children) {
   const element = document.createElement(tag);
@@ -37,8 +38,8 @@ export function replace(element, ...children) {
 
 /**
  * Makes the children of `parent` those of `items`, in order, reusing the nodes that are there: `keyOf(item)` names a
- * node for life, `create(item)` makes it, `update(node, item)` is called for nodes that stay. A node that stays in place is never
- * detached, so it keeps its focus, its selection and its scroll position.
+ * node for life, `create(item)` makes it, `update(node, item)` is called for nodes that stay. A node that stays in
+ * place is never detached, so it keeps its focus, its selection and its scroll position.
  */
 export function reconcile(parent, items, keyOf, create, update) {
   const known = parent.keyedNodes ?? new Map();
@@ -60,7 +61,10 @@ export function reconcile(parent, items, keyOf, create, update) {
 
 const HIDDEN_MS = 200;
 
-/** Calls a function once, in the next frame, however often it was asked for; a hidden page has no frames, so a timer helps out. */
+/**
+ * Calls a function once, in the next frame, however often it was asked for; a hidden page has no frames, so a timer
+ * helps out.
+ */
 export function oncePerFrame(run) {
   let frame = null;
   let timer = null;

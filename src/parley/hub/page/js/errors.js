@@ -28,8 +28,8 @@ export function hintFor(code) {
 }
 
 /**
- * A refusal for people: what happened, when to try again if the hub said so, and what to do. Commands, which hints have between
- * backticks, are set as code.
+ * A refusal for people: what happened, when to try again if the hub said so, and what to do. Commands, which hints have
+ * between backticks, are set as code.
  */
 export function errorNodes(error) {
   const pieces = (error.hint ?? "").split("`");

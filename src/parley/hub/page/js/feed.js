@@ -4,10 +4,10 @@
  *     connecting ─► catching-up ─► live ─► lost ─► (wait) ─► connecting ...
  *                                           └─► logged-out, or gone when the hub does not answer here any more
  *
- * The cursor is the last event that was passed on; a new connection asks for what follows it, and whatever comes twice is
- * dropped. A failed WebSocket does not tell why, so the feed then asks over HTTP: is there a hub, is it ours, does it know us?
- * When the log cannot be continued from the cursor (archived, or restored from a backup) the feed ends and tells the
- * listeners of `onReset`, who begin anew.
+ * The cursor is the last event that was passed on; a new connection asks for what follows it, and whatever comes twice
+ * is dropped. A failed WebSocket does not tell why, so the feed then asks over HTTP: is there a hub, is it ours, does
+ * it know us? When the log cannot be continued from the cursor (archived, or restored from a backup) the feed ends and
+ * tells the listeners of `onReset`, who begin anew.
  */
 
 import { Emitter } from "./emitter.js";
@@ -117,7 +117,9 @@ export class Feed {
     this.#lookWhy();
   }
 
-  /** The connection is lost, or never came to be: finds out whether to wait, to log in, or to give up on this address. */
+  /**
+   * The connection is lost, or never came to be: finds out whether to wait, to log in, or to give up on this address.
+   */
   async #lookWhy() {
     const wasThere = this.state === "live" || this.state === "catching-up";
     if (this.state !== "gone") this.#become("lost");
@@ -127,7 +129,8 @@ export class Feed {
       if (this.#stopped) return;
       if (found === "logged-out") return this.#end("logged-out");
       this.reason = found;
-      if (found === "another-hub" || (found === "network" && this.#failures >= FAILURES_UNTIL_GONE)) this.#become("gone");
+      if (found === "another-hub" || (found === "network" && this.#failures >= FAILURES_UNTIL_GONE))
+        this.#become("gone");
     }
     const most = Math.min(FIRST_WAIT_MS * 2 ** (this.#failures - 1), WAIT_MAX_MS);
     this.#timer = setTimeout(() => this.#connect(), most * (0.5 + Math.random() / 2));

@@ -1,6 +1,6 @@
 /**
- * The last message of each topic, for pages that list topics. A channel's newest messages bring those of its busiest topics in one
- * request; the feed brings the rest.
+ * The last message of each topic, for pages that list topics. A channel's newest messages bring those of its busiest
+ * topics in one request; the feed brings the rest.
  */
 
 import { Emitter } from "./emitter.js";

@@ -1,6 +1,6 @@
 /**
- * A menu that drops down from a button: arrow keys move, Enter chooses, Escape and a press elsewhere close, and the focus goes
- * back to the button.
+ * A menu that drops down from a button: arrow keys move, Enter chooses, Escape and a press elsewhere close, and the
+ * focus goes back to the button.
  */
 
 import { h } from "./dom.js";

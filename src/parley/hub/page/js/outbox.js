@@ -1,9 +1,10 @@
 /**
  * Messages on their way to the hub.
  *
- * Each has its idempotency key from the moment it is written, and is kept in this browser until the hub has confirmed it. So a
- * send can be repeated after a lost connection, a reload, or from two windows at once, and has one effect. The messages of a topic go
- * one after the other, in the order in which they were written; one that is refused for good waits for the person.
+ * Each has its idempotency key from the moment it is written, and is kept in this browser until the hub has confirmed
+ * it. So a send can be repeated after a lost connection, a reload, or from two windows at once, and has one effect. The
+ * messages of a topic go one after the other, in the order in which they were written; one that is refused for good
+ * waits for the person.
  */
 
 import { Emitter } from "./emitter.js";
@@ -49,7 +50,9 @@ export class Outbox {
     return this.#confirmed.on(listener);
   }
 
-  /** What is still to be shown as pending in a topic, oldest first: `{key, content_raw, state, error, retryAt, ...}`. */
+  /**
+   * What is still to be shown as pending in a topic, oldest first: `{key, content_raw, state, error, retryAt, ...}`.
+   */
   pendingIn(topicId) {
     return this.#of(topicId).filter((entry) => !entry.arrived);
   }
@@ -84,7 +87,8 @@ export class Outbox {
 
   /** Tries everything that waits, now. */
   resume() {
-    for (const topicId of new Set([...this.#entries.values()].map((entry) => entry.topic_id))) void this.#drain(topicId);
+    for (const topicId of new Set([...this.#entries.values()].map((entry) => entry.topic_id)))
+      void this.#drain(topicId);
   }
 
   #of(topicId) {
@@ -124,7 +128,10 @@ export class Outbox {
   #wait(entry, error) {
     const seconds = error.retryAfterSeconds ?? Math.min(2 ** entry.tries, WAIT_MAX_SECONDS);
     this.#change(entry.key, { state: "waiting", error, retryAt: Date.now() + seconds * 1000 });
-    this.#timers.set(entry.topic_id, setTimeout(() => this.#drain(entry.topic_id), seconds * 1000));
+    this.#timers.set(
+      entry.topic_id,
+      setTimeout(() => this.#drain(entry.topic_id), seconds * 1000),
+    );
     return false;
   }
 

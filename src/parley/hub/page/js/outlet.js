@@ -1,6 +1,6 @@
 /**
- * Where views are shown, one at a time. A view that can `update` stays mounted while only its parameters change; all others
- * are mounted anew.
+ * Where views are shown, one at a time. A view that can `update` stays mounted while only its parameters change; all
+ * others are mounted anew.
  */
 
 import { replace } from "./dom.js";
@@ -20,9 +20,11 @@ export class Outlet {
     const place = this.#app.router.current;
     if (place === null) return this.#app.router.go("/", { replace: true });
     const { route, params } = place;
-    // A view that was gone to takes the focus, so that keys work in it; the first one leaves it where the browser has it.
+    // A view that was gone to takes the focus, so that keys work in it; the first one leaves it where the browser has
+    // it.
     this.#app.takesFocus = this.#shown !== null;
-    if (this.#shown?.name === route.name && this.#shown.mounted.update !== undefined) return this.#shown.mounted.update(params);
+    if (this.#shown?.name === route.name && this.#shown.mounted.update !== undefined)
+      return this.#shown.mounted.update(params);
     this.clear();
     this.#app.setTitle(route.title);
     if (this.#app.takesFocus) this.#root.focus({ preventScroll: true });

@@ -1,8 +1,8 @@
 /**
  * Where the person is, as the address after the #.
  *
- * A route is a pattern such as `/t/:topic_id/m/:message_id`; parameters come from it and from the query. Links are plain
- * `<a href="#/...">`, so that the browser's own back, forward, middle click and copy work.
+ * A route is a pattern such as `/t/:topic_id/m/:message_id`; parameters come from it and from the query. Links are
+ * plain `<a href="#/...">`, so that the browser's own back, forward, middle click and copy work.
  */
 
 import { Emitter } from "./emitter.js";
@@ -51,8 +51,10 @@ export class Router {
 }
 
 /** The href of a place in the page. */
-export function hrefTo(path, query) {
-  const given = Object.entries(query ?? {}).filter(([, value]) => value !== null && value !== undefined && value !== "");
+function hrefTo(path, query) {
+  const given = Object.entries(query ?? {}).filter(
+    ([, value]) => value !== null && value !== undefined && value !== "",
+  );
   const text = new URLSearchParams(given).toString();
   return text === "" ? `#${path}` : `#${path}?${text}`;
 }

@@ -1,8 +1,8 @@
 /**
  * The page's places, and the views that show them: modules with `mount(root, app, params)`.
  *
- * All of them are loaded with the page. They are small and come from this machine; loaded on demand, one could be missing just when
- * the hub is away.
+ * All of them are loaded with the page. They are small and come from this machine; loaded on demand, one could be
+ * missing just when the hub is away.
  */
 
 import * as channel from "./views/channel.js";

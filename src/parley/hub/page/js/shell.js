@@ -16,7 +16,13 @@ export function mountShell(root, app) {
   const barTitle = h("span", { class: "topbar-title" });
   const opener = h(
     "button",
-    { type: "button", class: "icon-button", "aria-label": "Show channels and topics", "aria-controls": "sidebar", onClick: () => setOpen(true) },
+    {
+      type: "button",
+      class: "icon-button",
+      "aria-label": "Show channels and topics",
+      "aria-controls": "sidebar",
+      onClick: () => setOpen(true),
+    },
     icon("menu"),
   );
   const topbar = h("header", { class: "topbar" }, opener, barTitle);
@@ -47,7 +53,8 @@ export function mountShell(root, app) {
   }
 
   function showTitle() {
-    document.title = `${unreadTopics > 0 ? `(${unreadTopics}) ` : ""}${title} · ${app.store.session.workspace_name ?? "Parley"}`;
+    const count = unreadTopics > 0 ? `(${unreadTopics}) ` : "";
+    document.title = `${count}${title} · ${app.store.session.workspace_name ?? "Parley"}`;
   }
 
   const onEscape = (event) => {

@@ -1,4 +1,6 @@
-/** The sidebar: the workspace's name, the places of the page, all channels with their recent topics, and who you are. */
+/**
+ * The sidebar: the workspace's name, the places of the page, all channels with their recent topics, and who you are.
+ */
 
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
@@ -44,14 +46,38 @@ export function mountSidebar(app, { onClose }) {
       "div",
       { class: "sidebar-head" },
       h("a", { class: "workspace-name", href: "#/" }, app.store.session.workspace_name ?? "Parley"),
-      h("button", { type: "button", class: "icon-button", "aria-label": "Hide the sidebar", title: "Hide the sidebar", onClick: onClose }, icon("sidebar")),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "icon-button",
+          "aria-label": "Hide the sidebar",
+          title: "Hide the sidebar",
+          onClick: onClose,
+        },
+        icon("sidebar"),
+      ),
     ),
-    h("ul", { class: "places" }, [...places.map(({ link }) => link), commandsButton(app)].map((place) => h("li", null, place))),
+    h(
+      "ul",
+      { class: "places" },
+      [...places.map(({ link }) => link), commandsButton(app)].map((place) => h("li", null, place)),
+    ),
     h(
       "div",
       { class: "sidebar-tools" },
       filter,
-      h("button", { type: "button", class: "icon-button", "aria-label": "New channel", title: "New channel", onClick: () => createChannel(app) }, icon("plus")),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "icon-button",
+          "aria-label": "New channel",
+          title: "New channel",
+          onClick: () => createChannel(app),
+        },
+        icon("plus"),
+      ),
     ),
     list.element,
     h("div", { class: "sidebar-foot" }, me, themeSwitch()),
@@ -74,7 +100,12 @@ export function mountSidebar(app, { onClose }) {
   const stops = [
     app.router.onChange(showPlace),
     app.prefs.onChange((name) => name === "name" && showName()),
-    app.commands.add({ id: "sidebar.filter", title: "Filter channels and topics", keys: "f", run: () => filter.focus() }),
+    app.commands.add({
+      id: "sidebar.filter",
+      title: "Filter channels and topics",
+      keys: "f",
+      run: () => filter.focus(),
+    }),
   ];
   showPlace();
   showName();

@@ -1,9 +1,9 @@
 /**
  * The channels and topics that the page knows, kept true by the feed.
  *
- * Rows come by HTTP and from events in any order. A topic's `updated_at` is the time of the event that last touched it, so
- * the newer of two is known, and applying an event twice changes nothing. Topics come page by page, most recent first;
- * since a topic only ever moves to the front, paging by offset repeats some and misses none.
+ * Rows come by HTTP and from events in any order. A topic's `updated_at` is the time of the event that last touched it,
+ * so the newer of two is known, and applying an event twice changes nothing. Topics come page by page, most recent
+ * first; since a topic only ever moves to the front, paging by offset repeats some and misses none.
  */
 
 import { Emitter } from "./emitter.js";

@@ -13,7 +13,14 @@ export function createTopicRow(app, topic, { withChannel = false } = {}) {
   const badge = h("span", { class: "badge" });
   const time = h("time", { class: "topic-time" });
   const last = h("span", { class: "topic-row-last" });
-  const link = h("a", { class: "topic-row", href: topicHref(topic.id) }, h("span", { class: "topic-row-names" }, title, channel), last, badge, time);
+  const link = h(
+    "a",
+    { class: "topic-row", href: topicHref(topic.id) },
+    h("span", { class: "topic-row-names" }, title, channel),
+    last,
+    badge,
+    time,
+  );
   const node = h("li", null, link);
   node.parts = { title, channel, last, badge, time, link };
   updateTopicRow(app, node, topic);

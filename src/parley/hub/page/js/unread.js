@@ -1,9 +1,10 @@
 /**
  * What the person has not seen yet, per topic.
  *
- * This browser keeps, per database, the last message seen of each topic; what was there before the first visit counts as seen.
- * A topic is unread when its last message is newer. How many there are is counted live by the feed; what came while the page
- * was closed is counted from the topic's newest page, when somebody looks at the topic in a list, one topic at a time.
+ * This browser keeps, per database, the last message seen of each topic; what was there before the first visit counts
+ * as seen. A topic is unread when its last message is newer. How many there are is counted live by the feed; what came
+ * while the page was closed is counted from the topic's newest page, when somebody looks at the topic in a list, one
+ * topic at a time.
  */
 
 import { Emitter } from "./emitter.js";

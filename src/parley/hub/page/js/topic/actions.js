@@ -10,8 +10,8 @@ import { copyText } from "../copy.js";
 import { headOf } from "./quote_node.js";
 
 /**
- * `get(id)` gives the message as it is now; `reply(message)`, `edit(message)` and `goTo(id)` belong to the view; `take(message)` gets
- * what the hub answered.
+ * `get(id)` gives the message as it is now; `reply(message)`, `edit(message)` and `goTo(id)` belong to the view;
+ * `take(message)` gets what the hub answered.
  */
 export function createActions(app, { get, reply, edit, goTo, take }) {
   async function remove(id) {

@@ -1,6 +1,6 @@
 /**
- * A topic's attachments as cards in a panel: links, files, decisions, whatever agents and plugins put there. Only kinds that hold
- * a link become one, and only for http and https; everything else is shown as names and values.
+ * A topic's attachments as cards in a panel: links, files, decisions, whatever agents and plugins put there. Only kinds
+ * that hold a link become one, and only for http and https; everything else is shown as names and values.
  */
 
 import { errorNotice } from "../errors.js";
@@ -18,7 +18,11 @@ export function mountAttachments(app, topicId, { onCount, goTo, onClose }) {
   let most = SHOWN_FIRST;
   const list = h("ul", { class: "card-list" });
   const problem = h("div");
-  const more = h("button", { type: "button", class: "button", hidden: true, onClick: () => ((most += SHOWN_MORE), draw()) }, "Show more");
+  const more = h(
+    "button",
+    { type: "button", class: "button", hidden: true, onClick: () => ((most += SHOWN_MORE), draw()) },
+    "Show more",
+  );
   const element = h(
     "aside",
     { class: "panel", "aria-label": "Attachments", hidden: true },
@@ -26,13 +30,22 @@ export function mountAttachments(app, topicId, { onCount, goTo, onClose }) {
       "div",
       { class: "panel-head" },
       h("h2", null, "Attachments"),
-      h("button", { type: "button", class: "icon-button", "aria-label": "Hide attachments", onClick: onClose }, icon("close")),
+      h(
+        "button",
+        { type: "button", class: "icon-button", "aria-label": "Hide attachments", onClick: onClose },
+        icon("close"),
+      ),
     ),
     h("div", { class: "panel-body" }, problem, list, more),
   );
 
   function draw() {
-    reconcile(list, attachments.slice(0, most), ({ id }) => id, (attachment) => h("li", null, card(attachment, goTo)));
+    reconcile(
+      list,
+      attachments.slice(0, most),
+      ({ id }) => id,
+      (attachment) => h("li", null, card(attachment, goTo)),
+    );
     more.hidden = attachments.length <= most;
     onCount(attachments.length);
   }
@@ -55,7 +68,8 @@ export function mountAttachments(app, topicId, { onCount, goTo, onClose }) {
 
   const stops = [
     app.feed.onEvent((event) => {
-      if (event.name === "topic.attachment_added" && event.data.attachment.topic_id === topicId) take([event.data.attachment]);
+      if (event.name === "topic.attachment_added" && event.data.attachment.topic_id === topicId)
+        take([event.data.attachment]);
     }),
     app.feed.onState((state) => state === "live" && problem.hasChildNodes() && load()),
   ];
@@ -65,19 +79,32 @@ export function mountAttachments(app, topicId, { onCount, goTo, onClose }) {
 
 function card({ kind, key, value_json: value, source_message_id: sourceId, created_at: at }, goTo) {
   const url = webUrl(value.url);
-  const source = sourceId === null ? null : h("button", { type: "button", class: "link-button", onClick: () => goTo(sourceId) }, "Go to message");
+  const source =
+    sourceId === null
+      ? null
+      : h("button", { type: "button", class: "link-button", onClick: () => goTo(sourceId) }, "Go to message");
   return h(
     "div",
     { class: "card", dataset: { kind } },
-    h("div", { class: "card-head" }, h("span", { class: "card-kind" }, kind), key ? h("span", { class: "card-key" }, key) : null),
+    h(
+      "div",
+      { class: "card-head" },
+      h("span", { class: "card-kind" }, kind),
+      key ? h("span", { class: "card-key" }, key) : null,
+    ),
     url === null ? values(value) : linkOf(url, value),
     h("div", { class: "card-foot" }, h("time", { datetime: at, title: exactTime(at) }, relativeTime(at)), source),
   );
 }
 
 function linkOf(url, value) {
-  const text = typeof value.title === "string" && value.title !== "" ? value.title : `${url.host}${url.pathname === "/" ? "" : url.pathname}`;
-  const rest = Object.fromEntries(Object.entries(value).filter(([name]) => !["url", "title", "description"].includes(name)));
+  const text =
+    typeof value.title === "string" && value.title !== ""
+      ? value.title
+      : `${url.host}${url.pathname === "/" ? "" : url.pathname}`;
+  const rest = Object.fromEntries(
+    Object.entries(value).filter(([name]) => !["url", "title", "description"].includes(name)),
+  );
   return [
     h("a", { class: "card-link", href: url.href, target: "_blank", rel: "noopener noreferrer", title: url.href }, text),
     h("div", { class: "card-host" }, url.host),
@@ -90,7 +117,10 @@ function values(value) {
   return h(
     "dl",
     { class: "card-values" },
-    Object.entries(value).map(([name, one]) => [h("dt", null, name), h("dd", null, short(typeof one === "string" ? one : JSON.stringify(one)))]),
+    Object.entries(value).map(([name, one]) => [
+      h("dt", null, name),
+      h("dd", null, short(typeof one === "string" ? one : JSON.stringify(one))),
+    ]),
   );
 }
 

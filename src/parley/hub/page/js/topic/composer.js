@@ -1,6 +1,6 @@
 /**
- * Where messages are written. The text grows with what is in it; the draft and whom it answers are kept per topic until they are
- * sent; sending hands over to the outbox and never waits.
+ * Where messages are written. The text grows with what is in it; the draft and whom it answers are kept per topic until
+ * they are sent; sending hands over to the outbox and never waits.
  */
 
 import { enterSends, isSendKey } from "./enter_sends.js";
@@ -41,13 +41,23 @@ export function mountComposer(app, topicId, { title, onSent, goTo }) {
       draw();
     },
   });
-  const send = h("button", { type: "submit", class: "button button-primary composer-send", "aria-label": "Send" }, icon("send"));
+  const send = h(
+    "button",
+    { type: "submit", class: "button button-primary composer-send", "aria-label": "Send" },
+    icon("send"),
+  );
   const element = h(
     "form",
     { class: "composer", "aria-label": "New message", onSubmit: (event) => (event.preventDefault(), submit()) },
     chip,
     h("div", { class: "composer-box" }, input, send),
-    h("div", { class: "composer-foot" }, problem, hint, h("label", { class: "composer-setting" }, setting, "Enter sends")),
+    h(
+      "div",
+      { class: "composer-foot" },
+      problem,
+      hint,
+      h("label", { class: "composer-setting" }, setting, "Enter sends"),
+    ),
   );
 
   const saveSoon = throttle(save, SAVE_EVERY_MS);
@@ -70,7 +80,9 @@ export function mountComposer(app, topicId, { title, onSent, goTo }) {
     problem.textContent = isTooLong ? `Too long by ${bytes - CONTENT_BYTES_MAX} bytes` : "";
     send.disabled = isEmpty || isTooLong;
     setting.checked = enterSends(prefs);
-    hint.textContent = setting.checked ? "Shift+Enter for a new line" : `${/Mac/.test(navigator.platform) ? "⌘" : "Ctrl"}+Enter sends`;
+    hint.textContent = setting.checked
+      ? "Shift+Enter for a new line"
+      : `${/Mac/.test(navigator.platform) ? "⌘" : "Ctrl"}+Enter sends`;
     chip.hidden = replyTo === null;
     if (replyTo !== null) replace(chip, ...chipContent());
   }
@@ -78,8 +90,16 @@ export function mountComposer(app, topicId, { title, onSent, goTo }) {
   function chipContent() {
     return [
       icon("reply"),
-      h("button", { type: "button", class: "reply-chip-text", onClick: () => goTo(replyTo.id) }, `Replying to ${replyTo.sender}: ${replyTo.head}`),
-      h("button", { type: "button", class: "icon-button", "aria-label": "Do not reply", onClick: () => setReply(null) }, icon("close")),
+      h(
+        "button",
+        { type: "button", class: "reply-chip-text", onClick: () => goTo(replyTo.id) },
+        `Replying to ${replyTo.sender}: ${replyTo.head}`,
+      ),
+      h(
+        "button",
+        { type: "button", class: "icon-button", "aria-label": "Do not reply", onClick: () => setReply(null) },
+        icon("close"),
+      ),
     ];
   }
 

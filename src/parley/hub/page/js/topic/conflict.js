@@ -1,7 +1,7 @@
 /**
  * Two people changed one message. Shows the text as it is now beside the person's own, and lets them keep that one, put
- * theirs in its place, or write a third. Whatever they decide is again decided for one version: if the message changes once
- * more meanwhile, they see that too.
+ * theirs in its place, or write a third. Whatever they decide is again decided for one version: if the message changes
+ * once more meanwhile, they see that too.
  */
 
 import { diffNodes } from "../diff_nodes.js";
@@ -12,8 +12,8 @@ import { newKey } from "../api.js";
 import { tidy } from "./tidy.js";
 
 /**
- * Saves a text that was written for `base`. Resolves to the message as it is then, or to null if it had been changed and the
- * person has not decided.
+ * Saves a text that was written for `base`. Resolves to the message as it is then, or to null if it had been changed
+ * and the person has not decided.
  */
 export async function saveEdit(app, base, content) {
   const key = newKey();
@@ -39,7 +39,13 @@ function deletedMeanwhile({ deleted_by: who }) {
 }
 
 async function resolveConflict(app, { base, theirs, mine }) {
-  const merged = h("textarea", { class: "input editor-input", "aria-label": "Merged text", value: mine, rows: "5", onInput: () => fitHeight(merged) });
+  const merged = h("textarea", {
+    class: "input editor-input",
+    "aria-label": "Merged text",
+    value: mine,
+    rows: "5",
+    onInput: () => fitHeight(merged),
+  });
   const merge = h("div", { class: "field", hidden: true }, h("span", { class: "label" }, "Merged text"), merged);
   const problem = h("div");
   const save = async (text) => {
@@ -51,7 +57,11 @@ async function resolveConflict(app, { base, theirs, mine }) {
     }
   };
   const keep = h("button", { type: "button", class: "button", onClick: () => opened.close(theirs) }, "Keep theirs");
-  const overwrite = h("button", { type: "button", class: "button button-primary", onClick: () => save(merge.hidden ? mine : tidy(merged.value)) }, "Overwrite with mine");
+  const overwrite = h(
+    "button",
+    { type: "button", class: "button button-primary", onClick: () => save(merge.hidden ? mine : tidy(merged.value)) },
+    "Overwrite with mine",
+  );
   const byHand = h(
     "button",
     {
@@ -71,7 +81,11 @@ async function resolveConflict(app, { base, theirs, mine }) {
     title: "This message was changed meanwhile",
     wide: true,
     body: [
-      h("p", null, `You edited version ${base.version}; it is now at version ${theirs.version}. Changes since then are marked.`),
+      h(
+        "p",
+        null,
+        `You edited version ${base.version}; it is now at version ${theirs.version}. Changes since then are marked.`,
+      ),
       h(
         "div",
         { class: "sides" },
@@ -87,5 +101,10 @@ async function resolveConflict(app, { base, theirs, mine }) {
 }
 
 function side(title, before, after, testid) {
-  return h("section", { class: "side", dataset: { testid } }, h("h3", null, title), h("div", { class: "diff" }, diffNodes(before, after)));
+  return h(
+    "section",
+    { class: "side", dataset: { testid } },
+    h("h3", null, title),
+    h("div", { class: "diff" }, diffNodes(before, after)),
+  );
 }

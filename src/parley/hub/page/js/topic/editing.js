@@ -1,13 +1,17 @@
 /**
- * The messages that are being edited. An editor outlives the row it stands in: rows come and go as the reader scrolls, and a
- * message may be moved to another topic meanwhile. Then its editor waits above the composer, and saves as well from there.
+ * The messages that are being edited. An editor outlives the row it stands in: rows come and go as the reader scrolls,
+ * and a message may be moved to another topic meanwhile. Then its editor waits above the composer, and saves as well
+ * from there.
  */
 
 import { createEditor } from "./editor.js";
 import { h } from "../dom.js";
 import { topicHref } from "../router.js";
 
-/** `get(id)` gives a message of the topic or null; `onChange(id)` is told when an editor opened or closed; `take(message)` gets results. */
+/**
+ * `get(id)` gives a message of the topic or null; `onChange(id)` is told when an editor opened or closed;
+ * `take(message)` gets results.
+ */
 export function createEditing(app, topicId, { get, take, onChange }) {
   const editors = new Map();
   const strays = new Map();
@@ -28,7 +32,12 @@ export function createEditing(app, topicId, { get, take, onChange }) {
   function stray(id, editor, topicId) {
     settle(id);
     const link = h("a", { href: topicHref(topicId, id) }, app.store.topics.get(topicId)?.title ?? "another topic");
-    const node = h("section", { class: "stray", "aria-label": "Edit of a moved message" }, h("p", null, "This message was moved to ", link, "."), editor.element);
+    const node = h(
+      "section",
+      { class: "stray", "aria-label": "Edit of a moved message" },
+      h("p", null, "This message was moved to ", link, "."),
+      editor.element,
+    );
     strays.set(id, node);
     element.append(node);
   }
@@ -49,7 +58,8 @@ export function createEditing(app, topicId, { get, take, onChange }) {
       const editor = editors.get(id);
       if (editor === undefined) return;
       const message = get(id);
-      if (event.name === "message.moved_topic" && event.data.new_topic_id !== topicId) stray(id, editor, event.data.new_topic_id);
+      if (event.name === "message.moved_topic" && event.data.new_topic_id !== topicId)
+        stray(id, editor, event.data.new_topic_id);
       else if (event.name === "message.moved_topic") settle(id);
       if (message !== null) editor.changedTo(message);
     },

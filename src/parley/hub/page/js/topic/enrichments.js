@@ -1,8 +1,8 @@
 /**
  * What plugins found in the messages on the page.
  *
- * Findings are read for a batch of messages at a time: for pages as they come, and for a message after the feed said that it was
- * enriched. An edit makes them worthless at once, since their spans belong to the old text.
+ * Findings are read for a batch of messages at a time: for pages as they come, and for a message after the feed said
+ * that it was enriched. An edit makes them worthless at once, since their spans belong to the old text.
  */
 
 const GATHER_MS = 60;
@@ -62,7 +62,8 @@ export class Enrichments {
     for (const message of batch) this.#asked.delete(message);
     let found = [];
     try {
-      found = (await this.#api.get("/api/v1/enrichments", { message_id: [...new Set(batch.map(({ id }) => id))] })).enrichments;
+      found = (await this.#api.get("/api/v1/enrichments", { message_id: [...new Set(batch.map(({ id }) => id))] }))
+        .enrichments;
     } catch {
       // Links are an addition: without them the text stands as it was written.
       this.#failed = true;

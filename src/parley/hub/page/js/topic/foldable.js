@@ -14,7 +14,9 @@ export function foldable(text, content) {
   const draw = (isFolded) => {
     body.classList.toggle("folded", isFolded);
     button.setAttribute("aria-expanded", String(!isFolded));
-    button.textContent = isFolded ? `Show all (${lines === 1 ? `${text.length.toLocaleString()} characters` : `${lines.toLocaleString()} lines`})` : "Show less";
+    button.textContent = isFolded
+      ? `Show all (${lines === 1 ? `${text.length.toLocaleString()} characters` : `${lines.toLocaleString()} lines`})`
+      : "Show less";
   };
   button.addEventListener("click", () => draw(!body.classList.contains("folded")));
   draw(true);

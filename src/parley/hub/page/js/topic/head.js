@@ -21,8 +21,21 @@ export function mountHead(app, topicId, { onTitle, onAttachments, onOldest, onNe
   const element = h(
     "header",
     { class: "topic-head" },
-    h("div", { class: "topic-names" }, channel, h("span", { class: "topic-slash", "aria-hidden": "true" }, "/"), title, rename),
-    h("div", { class: "topic-tools" }, button("arrowUp", "Jump to oldest", onOldest), button("arrowDown", "Jump to newest", onNewest), attachments),
+    h(
+      "div",
+      { class: "topic-names" },
+      channel,
+      h("span", { class: "topic-slash", "aria-hidden": "true" }, "/"),
+      title,
+      rename,
+    ),
+    h(
+      "div",
+      { class: "topic-tools" },
+      button("arrowUp", "Jump to oldest", onOldest),
+      button("arrowDown", "Jump to newest", onNewest),
+      attachments,
+    ),
   );
   let shown = "";
 
@@ -59,5 +72,9 @@ export function mountHead(app, topicId, { onTitle, onAttachments, onOldest, onNe
 }
 
 function button(iconName, label, onClick) {
-  return h("button", { type: "button", class: "icon-button", "aria-label": label, title: label, onClick }, icon(iconName));
+  return h(
+    "button",
+    { type: "button", class: "icon-button", "aria-label": label, title: label, onClick },
+    icon(iconName),
+  );
 }

@@ -13,7 +13,16 @@ export async function showHistory(app, messageId) {
   app.dialog.open({ title: "History", wide: true, body });
   try {
     const { versions } = await app.api.get(`/api/v1/messages/${messageId}/history`);
-    replace(body, h("ol", { class: "history-list" }, entries(versions).map((entry) => entryNode(app, entry)).reverse()));
+    replace(
+      body,
+      h(
+        "ol",
+        { class: "history-list" },
+        entries(versions)
+          .map((entry) => entryNode(app, entry))
+          .reverse(),
+      ),
+    );
   } catch (error) {
     replace(body, errorNotice(error));
   }
@@ -34,14 +43,20 @@ function entryNode(app, { version, ts, change, content_raw: content, topic_id: t
   return h(
     "li",
     { class: "history-entry", dataset: { version } },
-    h("h3", null, `${TITLES[change] ?? change}${by}`, h("span", { class: "history-when", title: exactTime(ts) }, ` · version ${version} · ${mediumTime(ts)}`)),
+    h(
+      "h3",
+      null,
+      `${TITLES[change] ?? change}${by}`,
+      h("span", { class: "history-when", title: exactTime(ts) }, ` · version ${version} · ${mediumTime(ts)}`),
+    ),
     change === "moved" && topicId !== null ? movedTo(app, topicId) : null,
     change === "moved" ? null : textOf(content, before),
   );
 }
 
 function textOf(content, before) {
-  if (content === null) return h("p", { class: "tombstone" }, "The text is gone: deleting a message takes it from its history.");
+  if (content === null)
+    return h("p", { class: "tombstone" }, "The text is gone: deleting a message takes it from its history.");
   return h("div", { class: "diff" }, before === null ? content : diffNodes(before, content));
 }
 

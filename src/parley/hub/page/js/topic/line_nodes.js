@@ -18,6 +18,11 @@ export function departureNode({ toTopicId, count }, store) {
     "div",
     { class: "departure", dataset: { testid: "departure" } },
     icon("move"),
-    h("span", null, `${count === 1 ? "1 message was" : `${count.toLocaleString()} messages were`} moved to `, h("a", { href: topicHref(toTopicId) }, title)),
+    h(
+      "span",
+      null,
+      `${count === 1 ? "1 message was" : `${count.toLocaleString()} messages were`} moved to `,
+      h("a", { href: topicHref(toTopicId) }, title),
+    ),
   );
 }

@@ -1,8 +1,8 @@
 /**
  * One message as an `<article>`.
  *
- * The node lives as long as its message is on the page. An update replaces only what changed, so that the focus on a button and a
- * selection in another part stay; an editor in place of the text is left alone.
+ * The node lives as long as its message is on the page. An update replaces only what changed, so that the focus on a
+ * button and a selection in another part stay; an editor in place of the text is left alone.
  */
 
 import { avatar, senderName } from "../avatar.js";
@@ -75,17 +75,27 @@ function drawFrame(node, message, isGrouped, context) {
   node.classList.toggle("is-deleted", isDeleted);
   node.setAttribute("aria-label", `${message.sender}, ${exactTime(message.created_at)}${isDeleted ? ", deleted" : ""}`);
   replace(parts.gutter, isGrouped ? timeLink(message, narrowTime) : avatar(message.sender));
-  replace(parts.head, isGrouped ? null : [senderName(message.sender), timeLink(message, clockTime)], mark(message, context));
+  replace(
+    parts.head,
+    isGrouped ? null : [senderName(message.sender), timeLink(message, clockTime)],
+    mark(message, context),
+  );
   parts.head.hidden = parts.head.childElementCount === 0;
 }
 
 function drawBody(body, message, enrichments, context) {
   if (message.deleted_at !== null) {
     const who = message.deleted_by ?? "someone";
-    replace(body, h("p", { class: "tombstone" }, "Deleted by ", h("strong", null, who), ` at ${clockTime(message.deleted_at)}`));
+    replace(
+      body,
+      h("p", { class: "tombstone" }, "Deleted by ", h("strong", null, who), ` at ${clockTime(message.deleted_at)}`),
+    );
     return;
   }
-  replace(body, foldable(message.content_raw, render(message.content_raw, { enrichments, onMessageLink: context.actions.goTo })));
+  replace(
+    body,
+    foldable(message.content_raw, render(message.content_raw, { enrichments, onMessageLink: context.actions.goTo })),
+  );
 }
 
 function drawQuote(place, message, quoted, context) {
@@ -100,26 +110,49 @@ function timeLink(message, format) {
   );
 }
 
-/** "edited" or "moved", which opens the history. A version above 1 that is no edit and no deletion can only be a move. */
+/**
+ * "edited" or "moved", which opens the history. A version above 1 that is no edit and no deletion can only be a move.
+ */
 function mark(message, context) {
   if (message.deleted_at !== null || message.version === 1) return null;
   const text = message.edited_at === null ? "moved" : "edited";
   const title = message.edited_at === null ? "Moved here from another topic" : `Edited ${exactTime(message.edited_at)}`;
   const label = `${text}, show the history`;
-  return h("button", { type: "button", class: "message-mark", title, "aria-label": label, onClick: () => context.actions.history(message.id) }, text);
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "message-mark",
+      title,
+      "aria-label": label,
+      onClick: () => context.actions.history(message.id),
+    },
+    text,
+  );
 }
 
 function actionsNode(id, actions) {
   const more = h(
     "button",
-    { type: "button", class: "icon-button", "aria-label": "More actions", title: "More actions", "aria-haspopup": "menu", "aria-expanded": "false" },
+    {
+      type: "button",
+      class: "icon-button",
+      "aria-label": "More actions",
+      title: "More actions",
+      "aria-haspopup": "menu",
+      "aria-expanded": "false",
+    },
     icon("more"),
   );
   more.addEventListener("click", () => actions.menu(id, more));
   return h(
     "div",
     { class: "message-actions" },
-    h("button", { type: "button", class: "icon-button", "aria-label": "Reply", title: "Reply", onClick: () => actions.reply(id) }, icon("reply")),
+    h(
+      "button",
+      { type: "button", class: "icon-button", "aria-label": "Reply", title: "Reply", onClick: () => actions.reply(id) },
+      icon("reply"),
+    ),
     more,
   );
 }

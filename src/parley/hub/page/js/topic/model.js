@@ -1,10 +1,10 @@
 /**
  * One topic's messages: loaded page by page, kept true by the feed.
  *
- * A page that is on its way may be older than events that overtake it, so events are written down while a page is loading and
- * applied to its rows when it comes. New messages beyond the end of the window are only counted. Messages that
- * are moved in belong somewhere in the middle, and there may be thousands, so the stretch in view is loaded again around
- * where the reader is.
+ * A page that is on its way may be older than events that overtake it, so events are written down while a page is
+ * loading and applied to its rows when it comes. New messages beyond the end of the window are only counted. Messages
+ * that are moved in belong somewhere in the middle, and there may be thousands, so the stretch in view is loaded again
+ * around where the reader is.
  */
 
 import { Emitter } from "../emitter.js";
@@ -31,8 +31,8 @@ export class TopicModel {
     /** The message that the reader looks at; asked when a stretch must be loaded again. */
     this.readerAt = () => this.#window.newestId;
     /**
-     * Where messages were moved to while the topic was open, by topic: `{key, toTopicId, count, beforeId}`. `beforeId` is null at the
-     * end of the topic, and undefined as long as none of them was on the page.
+     * Where messages were moved to while the topic was open, by topic: `{key, toTopicId, count, beforeId}`. `beforeId`
+     * is null at the end of the topic, and undefined as long as none of them was on the page.
      */
     this.departures = new Map();
   }
@@ -117,7 +117,8 @@ export class TopicModel {
   /** Brings the messages up to an event of the feed. */
   apply(event) {
     if (this.#loading.size > 0) this.#journal.push(event);
-    if (event.name === "message.created" && event.data.message.topic_id === this.topicId) return this.#arrived(event.data.message);
+    if (event.name === "message.created" && event.data.message.topic_id === this.topicId)
+      return this.#arrived(event.data.message);
     if (event.name === "message.moved_topic") return this.#moved(event.data);
     const change = changeOf(event);
     if (change !== null && this.#window.change(change.id, change.version, change.changes)) this.#changes.emit();
@@ -155,10 +156,21 @@ export class TopicModel {
     this.#changes.emit();
   }
 
-  /** One notice per topic that messages went to, before the message that followed the last of them that was on the page. */
+  /**
+   * One notice per topic that messages went to, before the message that followed the last of them that was on the page.
+   */
   #depart(id, beforeId, toTopicId) {
-    const known = this.departures.get(toTopicId) ?? { key: `departure:${toTopicId}`, toTopicId, count: 0, beforeId: undefined };
-    this.departures.set(toTopicId, { ...known, count: known.count + 1, beforeId: beforeId === undefined ? known.beforeId : beforeId });
+    const known = this.departures.get(toTopicId) ?? {
+      key: `departure:${toTopicId}`,
+      toTopicId,
+      count: 0,
+      beforeId: undefined,
+    };
+    this.departures.set(toTopicId, {
+      ...known,
+      count: known.count + 1,
+      beforeId: beforeId === undefined ? known.beforeId : beforeId,
+    });
     for (const one of this.departures.values()) if (one.beforeId === id) one.beforeId = beforeId;
   }
 

@@ -1,6 +1,6 @@
 /**
- * Moving messages to another topic of the channel: one, it and all later ones, or all. The hub says beforehand how many that
- * would be, and the button says so too.
+ * Moving messages to another topic of the channel: one, it and all later ones, or all. The hub says beforehand how many
+ * that would be, and the button says so too.
  */
 
 import { errorNotice } from "../errors.js";
@@ -28,7 +28,13 @@ export async function moveMessage(app, message) {
     h(
       "label",
       { class: "choice" },
-      h("input", { type: "radio", name: "mode", value, checked: value === mode, onChange: () => ((mode = value), look()) }),
+      h("input", {
+        type: "radio",
+        name: "mode",
+        value,
+        checked: value === mode,
+        onChange: () => ((mode = value), look()),
+      }),
       label,
     ),
   );
@@ -80,7 +86,12 @@ export async function moveMessage(app, message) {
 
   const opened = app.dialog.open({
     title: "Move to another topic",
-    body: [h("fieldset", { class: "choices" }, h("legend", null, "What moves"), choices), picker.element, preview, problem],
+    body: [
+      h("fieldset", { class: "choices" }, h("legend", null, "What moves"), choices),
+      picker.element,
+      preview,
+      problem,
+    ],
     actions: [cancel, submit],
     onSubmit: move,
   });

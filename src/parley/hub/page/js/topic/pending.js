@@ -75,5 +75,7 @@ function button(text, onClick) {
 function saying(entry, seconds) {
   if (entry.state === "failed") return ["Not sent. ", ...errorNodes(entry.error)];
   if (entry.state === "sending") return "Sending…";
-  return entry.error === null ? "Waiting to be sent" : `Not sent yet. ${sentence(entry.error.message)} Trying again in ${seconds} s.`;
+  return entry.error === null
+    ? "Waiting to be sent"
+    : `Not sent yet. ${sentence(entry.error.message)} Trying again in ${seconds} s.`;
 }

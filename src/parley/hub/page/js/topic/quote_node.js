@@ -15,7 +15,12 @@ export function quoteNode(id, quoted, goTo) {
   const text = quoted.deleted_at !== null ? "deleted message" : headOf(quoted.content_raw);
   return h(
     "button",
-    { type: "button", class: "quote", "aria-label": `In reply to ${quoted.sender}: ${text}. Go there`, onClick: () => goTo(id) },
+    {
+      type: "button",
+      class: "quote",
+      "aria-label": `In reply to ${quoted.sender}: ${text}. Go there`,
+      onClick: () => goTo(id),
+    },
     icon("reply"),
     senderName(quoted.sender),
     h("span", { class: "quote-text" }, text),
@@ -24,7 +29,10 @@ export function quoteNode(id, quoted, goTo) {
 
 /** The beginning of a text on one line. */
 export function headOf(text) {
-  const line = text.slice(0, HEAD_CHARS_MAX * 4).replace(/\s+/g, " ").trim();
+  const line = text
+    .slice(0, HEAD_CHARS_MAX * 4)
+    .replace(/\s+/g, " ")
+    .trim();
   const characters = [...line];
   return characters.length > HEAD_CHARS_MAX ? `${characters.slice(0, HEAD_CHARS_MAX).join("")}…` : line;
 }

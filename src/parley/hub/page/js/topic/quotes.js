@@ -1,6 +1,6 @@
 /**
- * The messages that others reply to, for their quoted heads. Those on the page are at hand; others are read one by one and
- * kept for a while, newest use last.
+ * The messages that others reply to, for their quoted heads. Those on the page are at hand; others are read one by one
+ * and kept for a while, newest use last.
  */
 
 import { changeOf } from "./changes.js";

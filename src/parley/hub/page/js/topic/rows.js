@@ -1,6 +1,6 @@
 /**
- * What stands in the timeline, top to bottom, as plain values: days, the line above what is new, messages, and notices about
- * messages that left. The timeline makes nodes of them by their keys.
+ * What stands in the timeline, top to bottom, as plain values: days, the line above what is new, messages, and notices
+ * about messages that left. The timeline makes nodes of them by their keys.
  */
 
 import { dayKey, dayName } from "../time.js";
@@ -8,8 +8,8 @@ import { dayKey, dayName } from "../time.js";
 const GROUP_SECONDS = 300;
 
 /**
- * `newAfterId` is the last message seen before; the line stands where the new ones begin, if that is in the window, and null
- * draws none. `me` is the reader's own name.
+ * `newAfterId` is the last message seen before; the line stands where the new ones begin, if that is in the window, and
+ * null draws none. `me` is the reader's own name.
  */
 export function rowsOf(model, { newAfterId, me }) {
   const rows = [];

@@ -1,9 +1,9 @@
 /**
  * Keeps what the reader looks at where it is, whatever is put in, taken out or grows around it.
  *
- * At the end the reader follows: new messages push the old ones up. Anywhere else the first message in view is the anchor: after any
- * change it is put back to the height it had. Sizes also change on their own (a window is resized, a link
- * is drawn), so the anchor is held after every change of size, too.
+ * At the end the reader follows: new messages push the old ones up. Anywhere else the first message in view is the
+ * anchor: after any change it is put back to the height it had. Sizes also change on their own (a window is resized, a
+ * link is drawn), so the anchor is held after every change of size, too.
  */
 
 const NEAR_END_PX = 60;
@@ -52,7 +52,9 @@ export class ScrollKeeper {
     return this.#anchor?.nodes.find((node) => node.isConnected) ?? null;
   }
 
-  /** The reader moved: remembers where to. `canFollow` is false while the end of the list is not the end of the topic. */
+  /**
+   * The reader moved: remembers where to. `canFollow` is false while the end of the list is not the end of the topic.
+   */
   moved(canFollow) {
     this.following = canFollow && this.isNearEnd;
     this.#remember();
@@ -103,7 +105,8 @@ export class ScrollKeeper {
       else high = middle;
     }
     const nodes = [];
-    for (let at = low; at < articles.length && this.#topOf(articles[at]) < this.#scroller.clientHeight; at += 1) nodes.push(articles[at]);
+    for (let at = low; at < articles.length && this.#topOf(articles[at]) < this.#scroller.clientHeight; at += 1)
+      nodes.push(articles[at]);
     this.#anchor = { nodes, tops: nodes.map((node) => this.#topOf(node)) };
   }
 

@@ -1,9 +1,9 @@
 /**
  * The list of a topic's messages: a bounded number of nodes over any number of messages.
  *
- * Pages are loaded before the reader reaches an end of what is there and let go at the far side; the `ScrollKeeper` keeps the view
- * still meanwhile. Everything that changes is drawn once per frame. New messages never move the view of somebody who reads
- * further up: they are counted on a button that leads to them.
+ * Pages are loaded before the reader reaches an end of what is there and let go at the far side; the `ScrollKeeper`
+ * keeps the view still meanwhile. Everything that changes is drawn once per frame. New messages never move the view of
+ * somebody who reads further up: they are counted on a button that leads to them.
  */
 
 import { ScrollKeeper } from "./scroll.js";
@@ -30,7 +30,10 @@ export class Timeline {
   #closed = false;
   #stops;
 
-  /** `context` is what message nodes need; `onSeen(messageId)` is told when the newest message is before the reader's eyes. */
+  /**
+   * `context` is what message nodes need; `onSeen(messageId)` is told when the newest message is before the reader's
+   * eyes.
+   */
   constructor({ app, model, context, pending, label, onSeen }) {
     this.#app = app;
     this.#model = model;
@@ -40,14 +43,31 @@ export class Timeline {
     this.newAfterId = null;
     this.scroller = h(
       "div",
-      { class: "timeline", role: "log", "aria-live": "off", "aria-label": label, tabindex: "0", dataset: { testid: "timeline" } },
+      {
+        class: "timeline",
+        role: "log",
+        "aria-live": "off",
+        "aria-label": label,
+        tabindex: "0",
+        dataset: { testid: "timeline" },
+      },
       this.#top,
       this.#list,
       pending,
       this.#bottom,
     );
-    this.jump = h("button", { type: "button", class: "jump", hidden: true, onClick: () => this.goToNewest() }, icon("arrowDown"), h("span"));
-    this.jumpNew = h("button", { type: "button", class: "jump jump-up", hidden: true, onClick: () => this.#goToNewLine() }, icon("arrowUp"), "First unread");
+    this.jump = h(
+      "button",
+      { type: "button", class: "jump", hidden: true, onClick: () => this.goToNewest() },
+      icon("arrowDown"),
+      h("span"),
+    );
+    this.jumpNew = h(
+      "button",
+      { type: "button", class: "jump jump-up", hidden: true, onClick: () => this.#goToNewLine() },
+      icon("arrowUp"),
+      "First unread",
+    );
     this.element = h("div", { class: "timeline-frame" }, this.scroller, this.jumpNew, this.jump);
     this.#keeper = new ScrollKeeper(this.scroller, this.#list, pending);
     model.readerAt = () => this.#keeper.anchorNode?.dataset.messageId ?? null;
@@ -84,7 +104,10 @@ export class Timeline {
     this.#keeper.toStart();
   }
 
-  /** Shows one message in the upper part of the view, loading around it if it is not here; false if it is not in the topic. */
+  /**
+   * Shows one message in the upper part of the view, loading around it if it is not here; false if it is not in the
+   * topic.
+   */
   async goTo(messageId, { focus = true } = {}) {
     if (this.#model.get(messageId) === null) await this.#model.openAround(messageId);
     this.#keeper.following = false;
@@ -112,7 +135,12 @@ export class Timeline {
   step(direction) {
     const at = this.focusedId === null ? null : this.nodeOf(this.focusedId);
     const articles = [...this.#list.querySelectorAll(":scope > article")];
-    const next = at === null ? (direction < 0 ? articles.at(-1) : this.#keeper.anchorNode) : articles[articles.indexOf(at) + direction];
+    const next =
+      at === null
+        ? direction < 0
+          ? articles.at(-1)
+          : this.#keeper.anchorNode
+        : articles[articles.indexOf(at) + direction];
     next?.focus({ preventScroll: true });
     next?.scrollIntoView({ block: "nearest" });
   }
@@ -121,7 +149,13 @@ export class Timeline {
     const rows = rowsOf(this.#model, { newAfterId: this.newAfterId, me: this.#app.prefs.get("name") });
     const hadFocus = this.#list.contains(document.activeElement);
     this.#model.following = this.#keeper.following;
-    reconcile(this.#list, rows, (row) => row.key, (row) => this.#create(row), (node, row) => this.#update(node, row));
+    reconcile(
+      this.#list,
+      rows,
+      (row) => row.key,
+      (row) => this.#create(row),
+      (node, row) => this.#update(node, row),
+    );
     if (hadFocus && !this.#list.contains(document.activeElement)) this.scroller.focus({ preventScroll: true });
     this.#drawEnds();
     this.#keeper.hold();
@@ -160,7 +194,8 @@ export class Timeline {
     this.jump.classList.toggle("jump-new", count > 0);
     this.jump.lastChild.textContent = count > 0 ? `${count} new ${count === 1 ? "message" : "messages"}` : "Newest";
     const line = this.#list.keyedNodes?.get("new");
-    const isFurtherUp = this.newAfterId !== null && this.#model.hasOlder && this.#model.messages[0]?.id > this.newAfterId;
+    const isFurtherUp =
+      this.newAfterId !== null && this.#model.hasOlder && this.#model.messages[0]?.id > this.newAfterId;
     this.jumpNew.hidden = line === undefined ? !isFurtherUp : !this.#keeper.isAboveView(line);
   }
 
@@ -185,7 +220,10 @@ export class Timeline {
     if (this.#keeper.pxBelow < reach && this.#model.hasNewer) void this.#try(() => this.#model.loadNewer());
   }
 
-  /** Tries to load; what goes wrong is shown at the top with a way to try again, and is tried again when the connection is back. */
+  /**
+   * Tries to load; what goes wrong is shown at the top with a way to try again, and is tried again when the connection
+   * is back.
+   */
   async #try(work) {
     try {
       await work();
@@ -244,5 +282,8 @@ export class Timeline {
 function drawEnd(place, content) {
   if (place.content === content) return;
   place.content = content;
-  replace(place, content === "loading" ? h("span", { class: "spinner", role: "img", "aria-label": "Loading" }) : content);
+  replace(
+    place,
+    content === "loading" ? h("span", { class: "spinner", role: "img", "aria-label": "Loading" }) : content,
+  );
 }

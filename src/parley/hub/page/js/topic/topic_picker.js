@@ -33,11 +33,21 @@ export function topicPicker(app, { channelId, exceptId, onPick }) {
       h(
         "label",
         { class: "choice" },
-        h("input", { type: "radio", name: "topic", value: topic.id, checked: topic.id === pickedId, onChange: () => pick(topic) }),
+        h("input", {
+          type: "radio",
+          name: "topic",
+          value: topic.id,
+          checked: topic.id === pickedId,
+          onChange: () => pick(topic),
+        }),
         h("span", null, topic.title),
       ),
     );
-    const make = h("button", { type: "button", class: "button", onClick: () => create(text) }, `Create topic “${text}”`);
+    const make = h(
+      "button",
+      { type: "button", class: "button", onClick: () => create(text) },
+      `Create topic “${text}”`,
+    );
     replace(list, rows, isNew ? make : null);
     if (found.length < SHOWN_MAX && app.store.hasMoreTopics(channelId)) {
       app.store.loadTopics(channelId).then(draw, (error) => replace(problem, errorNotice(error)));

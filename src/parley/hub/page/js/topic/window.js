@@ -5,7 +5,7 @@
  * Changes come as rows and as events, in any order and more than once; the version of a message says which is newer.
  */
 
-export const MESSAGES_MAX = 250;
+const MESSAGES_MAX = 250;
 
 export class MessageWindow {
   messages = [];

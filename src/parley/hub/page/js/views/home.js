@@ -17,7 +17,16 @@ export function mount(root, app) {
   const page = h(
     "div",
     { class: "page" },
-    h("div", { class: "page-head" }, h("div", null, h("h1", null, "Recent"), h("p", { class: "page-note" }, "The topics that moved last, unread ones first."))),
+    h(
+      "div",
+      { class: "page-head" },
+      h(
+        "div",
+        null,
+        h("h1", null, "Recent"),
+        h("p", { class: "page-note" }, "The topics that moved last, unread ones first."),
+      ),
+    ),
     body,
   );
 
@@ -29,7 +38,13 @@ export function mount(root, app) {
     );
     if (list.parentNode !== body) replace(body, list);
     const rows = topics.slice(0, ROWS_MAX);
-    reconcile(list, rows, (topic) => topic.id, (topic) => createTopicRow(app, topic, { withChannel: true }), (node, topic) => updateTopicRow(app, node, topic));
+    reconcile(
+      list,
+      rows,
+      (topic) => topic.id,
+      (topic) => createTopicRow(app, topic, { withChannel: true }),
+      (node, topic) => updateTopicRow(app, node, topic),
+    );
     for (const channel of store.channels.values()) {
       if (!store.topicsLoaded(channel.id)) store.loadTopics(channel.id).catch(() => {});
       void lastMessages.load(channel.id);
@@ -37,7 +52,13 @@ export function mount(root, app) {
   }
 
   const drawSoon = throttle(draw, DRAW_EVERY_MS);
-  const stops = [store.onChange(drawSoon), unread.onChange(drawSoon), lastMessages.onChange(drawSoon), everyNowAndThen(drawSoon), drawSoon.cancel];
+  const stops = [
+    store.onChange(drawSoon),
+    unread.onChange(drawSoon),
+    lastMessages.onChange(drawSoon),
+    everyNowAndThen(drawSoon),
+    drawSoon.cancel,
+  ];
   app.setTitle("Home");
   root.append(page);
   draw();
@@ -56,6 +77,11 @@ function welcome(app) {
     h("h2", null, "Nothing here yet"),
     h("p", null, "Make a channel here, or let an agent make one from its shell:"),
     h("pre", null, "parley channel create backend"),
-    h("button", { type: "button", class: "button button-primary", onClick: () => createChannel(app) }, icon("plus"), "New channel"),
+    h(
+      "button",
+      { type: "button", class: "button button-primary", onClick: () => createChannel(app) },
+      icon("plus"),
+      "New channel",
+    ),
   );
 }

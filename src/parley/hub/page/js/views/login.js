@@ -1,6 +1,6 @@
 /**
- * Shown without a session: how to get one. Only the command line can make a log-in link, so that is what this explains, in
- * the words that fit why we are here. A log-in in another window lets this one go on by itself.
+ * Shown without a session: how to get one. Only the command line can make a log-in link, so that is what this explains,
+ * in the words that fit why we are here. A log-in in another window lets this one go on by itself.
  */
 
 import { h, replace } from "../dom.js";
@@ -8,7 +8,10 @@ import { icon } from "../icons.js";
 
 const WHY = {
   ended: ["Log in to Parley", "This browser has no session at this hub, or the session has ended."],
-  refused: ["This link did not work", "A log-in link works once and for five minutes. This one was used already or has expired."],
+  refused: [
+    "This link did not work",
+    "A log-in link works once and for five minutes. This one was used already or has expired.",
+  ],
   unreachable: ["The hub does not answer", "It may have stopped, or it may have restarted on another port."],
 };
 
@@ -36,10 +39,20 @@ export function mount(root, { api, reason, error, onSession }) {
       "div",
       { class: "login-command" },
       h("code", null, "parley ui"),
-      h("button", { type: "button", class: "icon-button", "aria-label": "Copy the command", onClick: copy }, icon("copy")),
+      h(
+        "button",
+        { type: "button", class: "icon-button", "aria-label": "Copy the command", onClick: copy },
+        icon("copy"),
+      ),
       copied,
     ),
-    h("p", { class: "login-more" }, "It opens this page, logged in. Without a browser at hand, ", h("code", null, "parley ui --print-url"), " prints the link."),
+    h(
+      "p",
+      { class: "login-more" },
+      "It opens this page, logged in. Without a browser at hand, ",
+      h("code", null, "parley ui --print-url"),
+      " prints the link.",
+    ),
     h("button", { type: "button", class: "button", onClick: () => location.reload() }, "Try again"),
   );
   replace(root, card);

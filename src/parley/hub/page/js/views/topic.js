@@ -1,8 +1,8 @@
 /**
  * A topic: its messages, live; its attachments; and a place to write.
  *
- * This module wires the parts together: the model knows the messages, the timeline draws them, the composer hands what is
- * written to the outbox, and the feed keeps them all true.
+ * This module wires the parts together: the model knows the messages, the timeline draws them, the composer hands what
+ * is written to the outbox, and the feed keeps them all true.
  */
 
 import { Enrichments } from "../topic/enrichments.js";
@@ -66,7 +66,13 @@ class OpenTopic {
       createArrivalAnnouncer(app, this.#model),
       registerTopicCommands(app, { timeline: this.#timeline, composer: this.#composer, actions, head: this.#head }),
     ];
-    const middle = h("div", { class: "topic-middle" }, this.#timeline.element, this.#editing.element, this.#composer.element);
+    const middle = h(
+      "div",
+      { class: "topic-middle" },
+      this.#timeline.element,
+      this.#editing.element,
+      this.#composer.element,
+    );
     this.#view.append(this.#head.element, middle, this.#attachments.element);
     root.append(this.#view);
   }
@@ -102,7 +108,11 @@ class OpenTopic {
     const { topicId } = this;
     const app = this.#app;
     const goTo = (id) => this.#goTo(id);
-    this.#composer = mountComposer(app, topicId, { title: "this topic", onSent: () => this.#timeline.goToNewest(), goTo });
+    this.#composer = mountComposer(app, topicId, {
+      title: "this topic",
+      onSent: () => this.#timeline.goToNewest(),
+      goTo,
+    });
     this.#attachments = mountAttachments(app, topicId, {
       goTo,
       onClose: () => this.#setPanel(false),
@@ -164,7 +174,8 @@ class OpenTopic {
 
   async #follow(messageId) {
     const { message } = await this.#app.api.get(`/api/v1/messages/${messageId}`);
-    if (message.topic_id !== this.topicId) this.#app.router.go(`/t/${message.topic_id}/m/${messageId}`, { replace: true });
+    if (message.topic_id !== this.topicId)
+      this.#app.router.go(`/t/${message.topic_id}/m/${messageId}`, { replace: true });
   }
 
   async #openNewest() {
@@ -184,12 +195,14 @@ class OpenTopic {
 
   #editorChanged(messageId) {
     this.#timeline.draw();
-    if (this.#editing.editorOf(messageId) === undefined) this.#timeline.nodeOf(messageId)?.focus({ preventScroll: true });
+    if (this.#editing.editorOf(messageId) === undefined)
+      this.#timeline.nodeOf(messageId)?.focus({ preventScroll: true });
   }
 
   #attachmentsCounted(count) {
     this.#head.setAttachments(count, !this.#attachments.element.hidden);
-    if (count > 0 && this.#app.prefs.get("attachments_open", true) && WIDE.matches) this.#setPanel(true, { remember: false });
+    if (count > 0 && this.#app.prefs.get("attachments_open", true) && WIDE.matches)
+      this.#setPanel(true, { remember: false });
   }
 
   #setPanel(isOpen, { remember = true } = {}) {
