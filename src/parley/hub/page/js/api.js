@@ -34,13 +34,13 @@ export class Api {
     this.onUnauthorized = onUnauthorized;
   }
 
-  /** Reads; a list in the query is given once per value. */
-  async get(path, query, { signal } = {}) {
+  /** Reads; a list in the query is given once per value. With `tries: 1` a hub that is busy is not asked again. */
+  async get(path, query, { signal, tries = READ_TRIES } = {}) {
     for (let tried = 1; ; tried += 1) {
       try {
         return await this.#send("GET", path + queryText(query), undefined, { signal });
       } catch (error) {
-        if (tried >= READ_TRIES || error.status === 0 || !error.transient) throw error;
+        if (tried >= tries || error.status === 0 || !error.transient) throw error;
         await sleep(Math.min(error.retryAfterSeconds ?? tried, WAIT_SECONDS_MAX) * 1000);
       }
     }

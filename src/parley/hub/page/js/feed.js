@@ -138,9 +138,10 @@ export class Feed {
 
   async #look() {
     try {
-      const health = await this.#api.get("/health");
+      const once = { tries: 1 };
+      const health = await this.#api.get("/health", {}, once);
       if (health?.db_id !== this.dbId) return "another-hub";
-      await this.#api.get("/api/v1/ui/session");
+      await this.#api.get("/api/v1/ui/session", {}, once);
       return "";
     } catch (error) {
       if (error.status === 401) return "logged-out";

@@ -26,6 +26,8 @@ async function begin() {
     const onLoggedOut = () => showLogin({ reason: "ended" });
     show(await startApp(root, { api, router, announce, session, onLoggedOut, onReset: beginAnew }));
   } catch (error) {
+    // A fault of ours must not look like a hub that is away.
+    if (error.status === undefined) throw error;
     if (error.status !== 401) showLogin({ reason: "unreachable", error });
   }
 }
