@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from parley.client import Client
+from parley.core.clock import SystemClock
 from parley.core.errors import ConfigInvalid, ConnectionFailed, HubNotRunning
 from parley.hub.derived.loading import PluginSource
 from parley.sandbox import missing
@@ -44,8 +45,13 @@ def check_plugins(workspace: Workspace) -> Iterator[Check]:
         settings = load_settings(workspace.config)
     except ConfigInvalid:
         return  # the check of the settings has told it
-    plugins = PluginSource(workspace, settings, parley_home()).plugins
-    broken = [f"{plugin.name}: {plugin.problem}" for plugin in plugins if plugin.state == "broken"]
+    source = PluginSource(workspace, settings, parley_home())
+    plugins = source.plugins
+    broken = [
+        f"{plugin.name}: {problem}"
+        for plugin in plugins
+        if plugin.state in ("ready", "broken") and (problem := source.why_not_run(plugin, SystemClock())) is not None
+    ]
     untrusted = [plugin.name for plugin in plugins if plugin.state == "untrusted"]
     lacking = missing()
     if lacking:

@@ -74,7 +74,7 @@ def run_hub(
         if prepared.change is not None:
             log.info("schema", change=prepared.change, version=prepared.schema, backup=prepared.backup)
         plugins = PluginSource(workspace, settings, options.home or parley_home())
-        plugins.refuse_without_required()
+        plugins.refuse_without_required(clock)
         bound = bind(address, settings.hub.port, preferred=recall_port(workspace.last_port))
         held.callback(bound.socket.close)
         if bound.asked_port_taken:

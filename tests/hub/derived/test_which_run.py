@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from parley.core.clock import SystemClock
 from parley.core.errors import PluginUnavailable, ServiceUnavailable
 from parley.hub.derived.loading import PluginSource
 from tests.hub.derived.modules import FILES, WORDS
@@ -77,15 +78,16 @@ async def test_part_x_a_missing_module_is_a_warning_and_an_event_and_the_hub_ser
         assert (await hub.health("gone"))["waiting"] == 1, "it finds what it missed once it is there"
 
 
-@pytest.mark.parametrize(("module", "trusted"), [("gone.py", True), ("words.py", False)])
+@pytest.mark.parametrize(("module", "trusted"), [("gone.py", True), ("words.py", False), ("needs.py", True)])
 def test_a_required_plugin_that_cannot_run_refuses_the_start(tmp_path: Path, module: str, trusted: bool) -> None:
-    world = PluginWorld(tmp_path / "w", {"words.py": WORDS}, [plugin("words", module, required=True)])
+    files = {"words.py": WORDS, "needs.py": f"import no_such_package\n{WORDS}"}
+    world = PluginWorld(tmp_path / "w", files, [plugin("words", module, required=True)])
     if trusted:
         world.trust()
     workspace, settings = workspace_in(world.folder), settings_of(world.tables())
     source = PluginSource(workspace, settings, world.home)
     with pytest.raises(PluginUnavailable, match="required plugin words"):
-        source.refuse_without_required()
+        source.refuse_without_required(SystemClock())
 
 
 async def test_a_disabled_plugin_gets_no_jobs_and_a_required_one_that_runs_is_no_problem(tmp_path: Path) -> None:
@@ -95,7 +97,7 @@ async def test_a_disabled_plugin_gets_no_jobs_and_a_required_one_that_runs_is_no
         [plugin("off", "words.py", enabled=False, required=True), plugin("words", "words.py", required=True)],
     )
     async with world.open() as hub:
-        world.source(hub.opened.workspace, hub.hub.settings).refuse_without_required()
+        world.source(hub.opened.workspace, hub.hub.settings).refuse_without_required(SystemClock())
         message = (await hub.api.post(await hub.topic(), "hello"))["id"]
         await hub.settled()
         assert await hub.words(message) == [("hello", 1)]

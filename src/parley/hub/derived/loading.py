@@ -3,8 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from parley.core.errors import PluginUnavailable
+from parley.core.clock import Clock
+from parley.core.errors import PluginFailed, PluginUnavailable
 from parley.core.settings import Settings
+from parley.plugin.session import PluginSession
 from parley.sandbox import missing
 from parley.workspace.layout import Workspace
 from parley.workspace.plugins import LoadedPlugin, load_plugins
@@ -32,13 +34,29 @@ class PluginSource:
         self.plugins = self._load()
         return True
 
-    def refuse_without_required(self) -> None:
+    def refuse_without_required(self, clock: Clock) -> None:
         """Raises ``PluginUnavailable`` if a plugin that the workspace requires does not run."""
         for plugin in self.plugins:
-            if plugin.settings.required and plugin.state in ("untrusted", "broken"):
+            problem = self.why_not_run(plugin, clock) if plugin.settings.required else None
+            if problem is not None:
                 raise PluginUnavailable(
-                    f"The required plugin {plugin.name} cannot run: {plugin.problem}", plugin_name=plugin.name
+                    f"The required plugin {plugin.name} cannot run: {problem}", plugin_name=plugin.name
                 )
+
+    def why_not_run(self, plugin: LoadedPlugin, clock: Clock) -> str | None:
+        """What keeps an enabled plugin from running; None if nothing does.
+
+        One that looks right is started once, in the sandbox as for a message: only so it is known whether it can be
+        imported. That takes as long as its module does, at most its deadline.
+        """
+        if plugin.state != "ready":
+            return plugin.problem
+        defaults = self._settings.plugin_defaults
+        try:
+            with PluginSession(plugin, defaults, clock, hidden=(self._workspace.state,)):
+                return None
+        except PluginFailed as failure:
+            return failure.message.removeprefix(f"Plugin {plugin.name} ")
 
     def _load(self) -> tuple[LoadedPlugin, ...]:
         root = self._workspace.root
