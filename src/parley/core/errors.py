@@ -390,4 +390,4 @@ class PluginUnavailable(LocalError):
 
     code = "PLUGIN_UNAVAILABLE"
     exit_code = Exit.PLUGIN_UNAVAILABLE
-    hint = "`parley plugin list` says what is wrong with it; `parley trust` lets the workspace's own plugins run."
+    hint = "`parley doctor` says what is wrong with it; `parley trust` lets the workspace's own plugins run."
