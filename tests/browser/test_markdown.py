@@ -307,3 +307,22 @@ def test_a_long_word_wraps(lab: Page) -> None:
       return [place.scrollWidth, place.clientWidth];
     }"""
     assert lab.evaluate(script, "a" * 2000 + " `" + "b" * 2000 + "`") == [300, 300]
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["A" * LARGEST, "\u0645" * 30_000, "\U0001f469\u200d\U0001f4bb" * 2000],
+    ids=["letters", "joined letters", "emoji"],
+)
+def test_a_long_word_can_be_broken_without_shaping_all_of_it_again_for_each_line(lab: Page, word: str) -> None:
+    script = """(text) => {
+      const place = draw(text, []);
+      const pieces = [];
+      const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+      while (walker.nextNode()) pieces.push(walker.currentNode.data);
+      return [place.textContent, pieces];
+    }"""
+    text, pieces = lab.evaluate(script, word)
+    assert text == word
+    assert max(map(len, pieces)) <= 2000
+    assert not any(piece.startswith("\u200d") or piece.endswith("\u200d") for piece in pieces)

@@ -4,6 +4,9 @@
  * Controls that reorder text ("Trojan source"), invisible characters in which instructions for a model can be hidden,
  * and other controls are drawn as small labels in place of themselves, so that a message shows what it really says.
  * Joiners and variation selectors stay: emoji and several scripts need them.
+ *
+ * Words of thousands of letters get places to break. Without them the browser shapes the rest of the word again for
+ * each line, which stops the page for seconds.
  */
 
 import { h } from "../dom.js";
@@ -34,16 +37,35 @@ const NAMES = new Map([
   [0xfeff, "BOM"],
 ]);
 
-/** Nodes for a text: text nodes, and a label for each run of one hidden character. */
+const WORD_CHARS_MAX = 1000;
+const PIECE_CHARS = 500;
+
+/** Nodes for a text: text nodes, places to break very long words, and a label for each run of one hidden character. */
 export function textNodes(text) {
   const nodes = [];
   let from = 0;
   for (const found of text.matchAll(HIDDEN)) {
-    if (found.index > from) nodes.push(document.createTextNode(text.slice(from, found.index)));
+    if (found.index > from) nodes.push(...breakable(text.slice(from, found.index)));
     nodes.push(label(found[1], found[0].length / found[1].length));
     from = found.index + found[0].length;
   }
-  if (from < text.length) nodes.push(document.createTextNode(text.slice(from)));
+  if (from < text.length) nodes.push(...breakable(text.slice(from)));
+  return nodes;
+}
+
+/** A text in pieces, none of which ends inside what a reader takes for one character. */
+function breakable(text) {
+  const nodes = [];
+  let from = 0;
+  for (const { 0: word, index } of text.length > WORD_CHARS_MAX ? text.matchAll(/\S+/g) : []) {
+    if (word.length <= WORD_CHARS_MAX) continue;
+    for (const { index: at } of new Intl.Segmenter().segment(word)) {
+      if (index + at - from < PIECE_CHARS || at === 0) continue;
+      nodes.push(document.createTextNode(text.slice(from, index + at)), h("wbr"));
+      from = index + at;
+    }
+  }
+  nodes.push(document.createTextNode(text.slice(from)));
   return nodes;
 }
 
