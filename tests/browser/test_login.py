@@ -42,6 +42,10 @@ def test_a_link_works_once(hub: PageHub, open_window: OpenWindow) -> None:
     second.expect_problem(NO_SESSION)
     second.page.goto(link)
     is_asked_to_log_in(second, "This link did not work")
+    again = open_window(hub, log_in=False, beside=first)
+    again.expect_problem(NO_SESSION)
+    again.page.goto(link)
+    is_logged_in(again)
 
 
 def test_without_a_session_the_page_shows_nothing_but_how_to_get_one(hub: PageHub, open_window: OpenWindow) -> None:

@@ -87,6 +87,24 @@ def test_a_draft_survives_a_visit_elsewhere_and_a_reload(ada: Window, room: Room
     expect(field(ada)).to_have_value("half a thought")
 
 
+def test_a_draft_outlives_a_second_window_on_the_same_topic(ada: Window, room: Room, open_window: OpenWindow) -> None:
+    second = open_window(room.hub, f"#/t/{room.topic_id}", beside=ada)
+    expect(field(second)).to_have_value("")
+    field(ada).fill("half a thought")
+    expect(field(second)).to_have_value("half a thought")
+    field(second).fill("a whole thought")
+    expect(field(ada)).to_have_value("a whole thought")
+    field(second).press("Enter")
+    expect(field(ada)).to_have_value("")
+    field(ada).fill("the next one")
+    expect(field(second)).to_have_value("the next one")
+    ada.page.close()
+    second.page.goto(f"{room.hub.url}/ui#/t/{room.topic()}")
+    second.page.goto(f"{room.hub.url}/ui#/t/{room.topic_id}")
+    expect(field(second)).to_have_value("the next one")
+    assert posted(room) == [("ada", "a whole thought")]
+
+
 def test_a_message_that_is_too_long_is_not_sent(ada: Window, room: Room) -> None:
     field(ada).fill("ä" * 32_769)
     expect(ada.page.get_by_text("Too long by 2 bytes")).to_be_visible()

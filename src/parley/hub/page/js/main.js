@@ -45,7 +45,9 @@ async function signIn(code) {
   try {
     await api.post("/ui/login", { code });
   } catch (error) {
-    return showLogin({ reason: "refused", error });
+    // A link that was used already, opened again in the browser that it logged in, leads to the page all the same.
+    const session = await api.get("/api/v1/ui/session").catch(() => null);
+    if (session === null) return showLogin({ reason: "refused", error });
   } finally {
     signingIn = false;
   }

@@ -30,7 +30,7 @@ export class Router {
 
   /** The one-time code of a log-in link, or null. */
   get code() {
-    return new URLSearchParams(location.hash.slice(1)).get("code");
+    return location.hash.startsWith("#code=") ? new URLSearchParams(location.hash.slice(1)).get("code") : null;
   }
 
   /** Goes to an address such as `/t/topic_1`; `replace` leaves no trace in the history. */

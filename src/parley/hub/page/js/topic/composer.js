@@ -1,6 +1,6 @@
 /**
- * Where messages are written. The text grows with what is in it; the draft and whom it answers are kept per topic until
- * they are sent; sending hands over to the outbox and never waits.
+ * Where messages are written. The text grows with what is in it; the draft and whom it answers are kept per topic, for
+ * all windows, until they are sent; sending hands over to the outbox and never waits.
  */
 
 import { enterSends, isSendKey } from "./enter_sends.js";
@@ -14,13 +14,15 @@ import { tidy } from "./tidy.js";
 
 const SAVE_EVERY_MS = 400;
 const CONTENT_BYTES_MAX = 65_536;
+const NO_DRAFT = { text: "", replyTo: null };
 
 /** `onSent()` is told after a message was handed over; `goTo(id)` shows the message that is answered. */
 export function mountComposer(app, topicId, { title, onSent, goTo }) {
   const { prefs, outbox } = app;
   const draftName = `draft:${topicId}`;
-  const draft = prefs.get(draftName) ?? { text: "", replyTo: null };
+  const draft = prefs.get(draftName) ?? NO_DRAFT;
   let replyTo = draft.replyTo;
+  let kept = JSON.stringify(draft);
 
   const chip = h("div", { class: "reply-chip", hidden: true });
   const input = h("textarea", {
@@ -63,8 +65,22 @@ export function mountComposer(app, topicId, { title, onSent, goTo }) {
   const saveSoon = throttle(save, SAVE_EVERY_MS);
 
   function save() {
-    if (input.value === "" && replyTo === null) prefs.remove(draftName);
-    else prefs.set(draftName, { text: input.value, replyTo });
+    const now = { text: input.value, replyTo };
+    if (JSON.stringify(now) === kept) return;
+    kept = JSON.stringify(now);
+    if (now.text === "" && replyTo === null) prefs.remove(draftName);
+    else prefs.set(draftName, now);
+  }
+
+  /** The draft was changed in another window; what is being written here goes on. */
+  function follow() {
+    const now = prefs.get(draftName) ?? NO_DRAFT;
+    if (JSON.stringify({ text: input.value, replyTo }) !== kept || JSON.stringify(now) === kept) return;
+    kept = JSON.stringify(now);
+    replyTo = now.replyTo;
+    input.value = now.text;
+    fitHeight(input);
+    draw();
   }
 
   function changed() {
@@ -135,6 +151,7 @@ export function mountComposer(app, topicId, { title, onSent, goTo }) {
   }
 
   window.addEventListener("pagehide", save);
+  const offPrefs = prefs.onChange((name) => name === draftName && follow());
   draw();
   requestAnimationFrame(() => fitHeight(input));
   return {
@@ -151,6 +168,7 @@ export function mountComposer(app, topicId, { title, onSent, goTo }) {
       input.setAttribute("aria-label", `Message in ${text}`);
     },
     unmount() {
+      offPrefs();
       window.removeEventListener("pagehide", save);
       saveSoon.cancel();
       save();
