@@ -116,6 +116,8 @@ def test_plugins_are_shown_with_their_state_and_can_run_again(
     states = window.page.locator("tr[data-plugin] .state")
     expect(states).to_have_text(["Ready", "Broken", "Off"])
     expect(window.page.locator(".health")).to_contain_text("Plugin lost: ")
+    window.page.set_viewport_size({"width": 320, "height": 640})
+    assert window.page.evaluate("document.documentElement.scrollWidth") == 320
     runs = window.page.locator('tr[data-plugin="links"] td:nth-of-type(5)')
     expect(runs).to_have_text("3")
     window.page.get_by_role("button", name="Run links again").click()
@@ -128,3 +130,24 @@ def test_plugins_are_shown_with_their_state_and_can_run_again(
     expect(dialog).to_have_count(0)
     expect(window.page.get_by_test_id("announcer")).to_contain_text("3 jobs queued")
     expect(runs).to_have_text("6")
+
+
+def test_a_plugin_that_fails_is_a_problem_in_words(window: Window) -> None:
+    script = """async (plugins) => {
+      const { problemsOf } = await import("/ui/assets/js/status/plugins.js");
+      return problemsOf(plugins);
+    }"""
+    well = {"name": "links", "state": "ready", "problem": None, "failed": 0, "last_error": None}
+    plugins = [
+        well,
+        well | {"name": "lost", "state": "broken", "problem": "No such file"},
+        well | {"name": "shaky", "state": "paused", "last_error": "ValueError: no"},
+        well | {"name": "picky", "failed": 2, "last_error": "KeyError: x"},
+        well | {"name": "picked", "failed": 1},
+    ]
+    assert window.page.evaluate(script, plugins) == [
+        "Plugin lost: No such file",
+        "Plugin shaky: it fails again and again, so it rests before it is tried again",
+        "Plugin picky: it failed for 2 messages",
+        "Plugin picked: it failed for 1 message",
+    ]

@@ -16,7 +16,16 @@ const COLUMNS = ["Plugin", "State", "Waiting", "Oldest", "Failed", "Runs", "Fail
 
 /** What is wrong with plugins, one sentence for each that has a problem. */
 export function problemsOf(plugins) {
-  return plugins.filter(({ problem }) => problem).map(({ name, problem }) => `Plugin ${name}: ${problem}`);
+  return plugins
+    .map((plugin) => [plugin.name, problemOf(plugin)])
+    .filter(([, problem]) => problem)
+    .map(([name, problem]) => `Plugin ${name}: ${problem}`);
+}
+
+function problemOf({ problem, state, failed }) {
+  if (problem) return problem;
+  if (state === "paused") return "it fails again and again, so it rests before it is tried again";
+  return failed > 0 ? `it failed for ${count(failed)} ${failed === 1 ? "message" : "messages"}` : null;
 }
 
 export function createPlugins(app) {
