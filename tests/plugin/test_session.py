@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parley.core.clock import SystemClock
+from parley.core.clock import Clock, ManualClock, SystemClock
 from parley.core.errors import PluginFailed
 from parley.core.settings import PluginDefaultSettings, PluginSettings
 from parley.plugin import Message
@@ -45,8 +45,10 @@ def messages(*contents: str) -> list[Message]:
 
 
 @contextmanager
-def session(plugin: LoadedPlugin, hidden: tuple[Path, ...] = (), **defaults: Any) -> Iterator[PluginSession]:
-    running = PluginSession(plugin, PluginDefaultSettings(**defaults), SystemClock(), hidden=hidden)
+def session(
+    plugin: LoadedPlugin, hidden: tuple[Path, ...] = (), clock: Clock | None = None, **defaults: Any
+) -> Iterator[PluginSession]:
+    running = PluginSession(plugin, PluginDefaultSettings(**defaults), clock or SystemClock(), hidden=hidden)
     try:
         running.start()
         yield running
@@ -246,6 +248,48 @@ def test_a_forged_error_is_no_longer_than_a_real_one(answer: str) -> None:
     found = outcomes(source, "a")
     assert isinstance(found[0], Failed)
     assert len(found[0].text) <= 2 * ERROR_CHARS_MAX + 100
+
+
+LEAVES_A_CHILD = """
+import os, time
+def enrich(message, config):
+    if message.content_raw == 'leave' and os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.setsid()
+            time.sleep(3600)
+        os._exit(0)
+    return []
+"""
+
+
+def test_what_a_plugin_leaves_running_ends_with_its_run() -> None:
+    with session(loaded(LEAVES_A_CHILD)) as running:
+        assert failures(list(running.run_many(messages("stay", "stay")))) == []
+        assert running.alive
+        assert failures(list(running.run_many(messages("stay", "leave")))) == []
+        assert not running.alive
+
+
+def test_what_a_plugin_leaves_running_ends_while_messages_keep_coming() -> None:
+    """The second message comes a deadline later: before it is sent, nobody may be left."""
+    clock = ManualClock(0)
+    started: list[str] = []
+    with session(loaded(LEAVES_A_CHILD), clock=clock) as running:
+        first = running._jail
+
+        def sent() -> Iterator[Message]:
+            yield from messages("leave")
+            while not started:
+                yield from messages("stay")
+
+        for outcome in running.run_many(sent()):
+            assert isinstance(outcome, Done)
+            clock.advance(running.deadline_seconds)
+            if running._jail is not first:
+                started.append("anew")
+        assert started
+        assert running.alive
 
 
 def test_another_thread_can_end_a_run() -> None:

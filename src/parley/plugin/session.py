@@ -111,6 +111,7 @@ class PluginSession:
             output_bytes=defaults.output_bytes + _ANSWER_BYTES + _READ_AHEAD_BYTES,
         )
         self._jail: Jail | None = None
+        self._looked = clock.monotonic()
         self._interrupted = False
         self._number = 0
         self._printed = ""
@@ -147,10 +148,12 @@ class PluginSession:
         return self._printed if self._jail is None else self._jail.error_text
 
     def run_many(self, messages: Iterable[Message]) -> Iterator[Outcome]:
-        """One outcome per message, in order; fewer after a fatal one. Each message has the deadline for itself."""
-        jail = self._jail
-        if jail is None:
-            raise PluginFailed(f"Plugin {self._plugin.settings.name} is not running", reason="crash")
+        """One outcome per message, in order; fewer after a fatal one. Each message has the deadline for itself.
+
+        What a plugin leaves running after its answer does not outlive its deadline by much either. Once per deadline,
+        and at the end, nothing more is sent until all is answered; whatever lives then is ended, and it begins anew.
+        """
+        jail = self._running()
         lines = ((message, msgspec.json.encode(message) + b"\n") for message in messages)
         upcoming = next(lines, None)
         sent: deque[tuple[Message, int]] = deque()
@@ -159,6 +162,10 @@ class PluginSession:
         try:
             while upcoming is not None or sent:
                 outcome: Outcome | None = None
+                if not sent and self._look_is_due() and self._has_company():
+                    self.close()
+                    self.start()
+                    jail = self._running()
                 while upcoming is not None and self._has_room(sent, sent_bytes + len(upcoming[1])):
                     sent.append((upcoming[0], len(upcoming[1])))
                     sent_bytes += len(upcoming[1])
@@ -172,6 +179,8 @@ class PluginSession:
                     sent.clear()
                 yield outcome
                 before = self._clock.monotonic()
+            if self._has_company():
+                self.close()
         finally:
             if sent:  # the caller lost interest: answers to what was sent would be taken for those of later messages
                 self.close()
@@ -199,7 +208,22 @@ class PluginSession:
 
     def _has_room(self, sent: deque[tuple[Message, int]], size: int) -> bool:
         """A worker with nothing to do takes a message of any size; a busy one what waits in the pipe."""
-        return not sent or (len(sent) < self._in_flight_max and size <= IN_FLIGHT_BYTES_MAX)
+        if not sent:
+            return True
+        return len(sent) < self._in_flight_max and size <= IN_FLIGHT_BYTES_MAX and not self._look_is_due()
+
+    def _running(self) -> Jail:
+        if self._jail is None:
+            raise PluginFailed(f"Plugin {self._plugin.settings.name} is not running", reason="crash")
+        return self._jail
+
+    def _look_is_due(self) -> bool:
+        return self._clock.monotonic() - self._looked >= self.deadline_seconds
+
+    def _has_company(self) -> bool:
+        """Whether the plugin has left something running. Asked while it has nothing to do, so none of it is needed."""
+        self._looked = self._clock.monotonic()
+        return self._jail is not None and self._jail.has_company()
 
     def _send(self, jail: Jail, line: bytes, oldest: Message, before: float) -> Failed | None:
         try:

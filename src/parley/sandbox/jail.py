@@ -36,7 +36,11 @@ class Jail:
         return (self._error_tail + self._streams.errors)[-ERROR_TEXT_BYTES_MAX:].decode(errors="replace")
 
     def send(self, data: bytes) -> None:
-        """Writes ``data`` to its standard input, within the policy's deadline. ``JailError``: it is dead now."""
+        """Writes ``data`` to its standard input, within the policy's deadline. ``JailError``: it is dead now.
+
+        Of a command that reads no more, perhaps because it has ended, this says nothing: what it answered before can
+        still be received, and after that, how it ended.
+        """
         deadline = time.monotonic() + self._policy.deadline_seconds
         self._refuse_if_closed()
         try:
@@ -44,7 +48,7 @@ class Jail:
             while self._streams.pending:
                 self._streams.turn(deadline)
         except BrokenPipeError:
-            self._fail("ended", "It does not read its standard input any more")
+            self._streams.pending.clear()
         except JailError as error:
             self._fail(error.reason, error.message)
 
@@ -66,6 +70,10 @@ class Jail:
         del output[: end + 1]
         self._keep_error_tail()
         return line
+
+    def has_company(self) -> bool:
+        """Whether the command has started something that still lives."""
+        return self._exit_code is None and self._keeper.has_company()
 
     def interrupt(self) -> None:
         """Kills everything in it from another thread: whoever waits for it gets a ``JailError`` and closes it."""

@@ -1,5 +1,6 @@
 """The process that keeps a jail: starting it, and ending it with everything in it."""
 
+import contextlib
 import marshal
 import os
 import select
@@ -71,6 +72,12 @@ class Keeper:
         except subprocess.TimeoutExpired:
             return None
 
+    def has_company(self) -> bool:
+        """Whether anything but the command lives in the jail: what it has started, also what hides in a session."""
+        first = living_children(self._process.pid)
+        inside = [process for each in first for process in living_children(each)]
+        return len(inside) > 1 or any(living_children(process) for process in inside)
+
     def interrupt(self) -> None:
         """Asks for the end without waiting for it. The one thing here that any thread may do."""
         self._process.terminate()
@@ -103,6 +110,25 @@ def _read_to_end(descriptor: int, timeout_seconds: float) -> bytes:
     while poll.poll(timeout_seconds * 1000) and (chunk := os.read(descriptor, _STATUS_BYTES)):
         said += chunk
     return said
+
+
+def living_children(process: int) -> list[int]:
+    """The children of a process that have not ended, as the kernel lists them; none of a process that is gone."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with open(f"/proc/{process}/task/{thread}/children") as file:
+                found += [int(child) for child in file.read().split()]
+    return [child for child in found if _lives(child)]
+
+
+def _lives(process: int) -> bool:
+    """Whether it runs or could: a zombie only waits for somebody to hear of its end."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
 
 
 def _spawn(spec_file: int, status: int) -> "subprocess.Popen[bytes]":

@@ -64,7 +64,7 @@ class PluginRunner:
     @property
     def paused(self) -> bool:
         """Whether the plugin is left alone after too many failures."""
-        return self._breaker.is_open
+        return self._breaker.wait_seconds(self._hub.clock.monotonic()) > 0
 
     def wake(self) -> None:
         """There may be new jobs. Cheap to call for every commit: it looks once per turn, and only with time to work."""
