@@ -85,7 +85,7 @@ def list_all(call: Call) -> None:
         call.out.data(report)
         return
     rows = [
-        (each["name"], each["type"], each["source"], *_health(each), each["problem"] or "")
+        (each["name"], each["type"], each["source"], *_health(each), _trouble(each))
         for each in report["plugins"]
     ]
     columns = ["name", "type", "source", "state", "waiting", "failed", "problem"]
@@ -100,6 +100,13 @@ def _health(plugin: dict[str, Any]) -> tuple[str, object, object]:
         return plugin["state"], None, None
     state = hub["state"] if plugin["state"] == "ready" else plugin["state"]
     return state, hub["waiting"], hub["failed"]
+
+
+def _trouble(plugin: dict[str, Any]) -> str:
+    """Why it does not run, or what went wrong when it last did."""
+    hub = plugin["hub"]
+    troubled = hub is not None and (hub["failed"] or hub["state"] == "paused")
+    return plugin["problem"] or (hub["last_error"] if troubled else "") or ""
 
 
 def _workspace(call: Call) -> "Workspace | None":
