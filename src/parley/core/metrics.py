@@ -52,9 +52,7 @@ METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_jobs_oldest_seconds", "gauge", "how long the job next in line has been waiting", warn=600),
     MetricSpec("parley_plugin_runs_total", "counter", "runs of plugins, by what became of them", ("plugin", "outcome")),
     MetricSpec("parley_plugin_failures_total", "counter", "runs that failed", ("plugin", "reason"), warn=10),
-    MetricSpec(
-        "parley_plugin_run_seconds", "histogram", "time of one run of a plugin", ("plugin",)
-    ),
+    MetricSpec("parley_plugin_run_seconds", "histogram", "time of one run of a plugin", ("plugin",)),
     MetricSpec("parley_uptime_seconds", "gauge", "time since the hub started"),
     MetricSpec("parley_resident_bytes", "gauge", "resident memory of the hub"),
 )
