@@ -75,6 +75,8 @@ class Chromium:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                # What it leaves behind when it is killed goes with the profile.
+                env={**os.environ, "TMPDIR": str(profile)},
                 pass_fds=(requests, answers),
                 start_new_session=True,
             )
