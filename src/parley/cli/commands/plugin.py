@@ -84,10 +84,7 @@ def list_all(call: Call) -> None:
     if call.json:
         call.out.data(report)
         return
-    rows = [
-        (each["name"], each["type"], each["source"], *_health(each), _trouble(each))
-        for each in report["plugins"]
-    ]
+    rows = [(each["name"], each["type"], each["source"], *_health(each), _trouble(each)) for each in report["plugins"]]
     columns = ["name", "type", "source", "state", "waiting", "failed", "problem"]
     call.out.table(columns, rows, empty="parley.toml names no plugins.")
     for lack in report["sandbox_lacks"]:
