@@ -101,9 +101,9 @@ def _health(plugin: dict[str, Any]) -> tuple[str, object, object]:
 
 def _trouble(plugin: dict[str, Any]) -> str:
     """Why it does not run, or what went wrong when it last did."""
-    hub = plugin["hub"]
-    troubled = hub is not None and (hub["failed"] or hub["state"] == "paused")
-    return plugin["problem"] or (hub["last_error"] if troubled else "") or ""
+    hub: dict[str, Any] = plugin["hub"] or {}
+    troubled = hub.get("failed") or hub.get("state") == "paused"
+    return str(plugin["problem"] or (hub.get("last_error") if troubled else None) or "")
 
 
 def _workspace(call: Call) -> "Workspace | None":
