@@ -97,7 +97,11 @@ async def test_gate_e_a_plugin_that_fails_again_and_again_is_paused_said_once_an
         async def paused() -> bool:
             return (await hub.health("hurts"))["state"] == "paused"
 
+        async def each_tried() -> bool:
+            return all(row[3] >= 1 for row in hub.jobs())
+
         await until(paused)
+        await until(each_tried)  # so that their second runs are due before the first of the next one
         assert (await hub.health("hurts"))["failures_total"] >= 3
         good = (await hub.api.post(topic, "good words"))["id"]
         await hub.settled()

@@ -36,6 +36,9 @@ STORED_AT_ONCE: Final = 16
 """Results in one write: enough to share its cost, few enough that a caller's own write is not held up by them."""
 REFUSED_SECONDS: Final = 1.0
 """Pause after the writer refused results; the jobs are still there and run again."""
+GATHER_SECONDS: Final = 0.01
+"""How long new jobs are gathered before they are looked at. A look, a batch and a commit of results cost about as much
+as a message; nobody waits for a plugin, so under load they are shared."""
 TIMER_SECONDS_MAX: Final = 60.0
 """A job may become due earlier than a timer thinks, when somebody sets the clock."""
 
@@ -67,10 +70,10 @@ class PluginRunner:
         return self._breaker.wait_seconds(self._hub.clock.monotonic()) > 0
 
     def wake(self) -> None:
-        """There may be new jobs. Cheap to call for every commit: it looks once per turn, and only with time to work."""
+        """There may be new jobs. Cheap to call for every commit: it looks a moment later, once, with time to work."""
         if self._resting and not self._woken and not self._stopping:
             self._woken = True
-            self._loop.call_soon(self._look)
+            self._loop.call_later(GATHER_SECONDS, self._look)
 
     def backlog(self) -> Backlog:
         """What waits and what failed."""
