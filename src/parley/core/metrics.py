@@ -49,7 +49,7 @@ METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_rate_limited_total", "counter", "requests refused with 429", warn=100),
     MetricSpec("parley_jobs_waiting", "gauge", "messages that wait for a plugin", warn=10_000),
     MetricSpec("parley_jobs_failed", "gauge", "messages that a plugin was tried on for the last time", warn=100),
-    MetricSpec("parley_jobs_oldest_seconds", "gauge", "how long the job next in line has been waiting", warn=600),
+    MetricSpec("parley_jobs_oldest_seconds", "gauge", "how long the oldest waiting job has been waiting", warn=600),
     MetricSpec("parley_plugin_runs_total", "counter", "runs of plugins, by what became of them", ("plugin", "outcome")),
     MetricSpec("parley_plugin_failures_total", "counter", "runs that failed", ("plugin", "reason"), warn=10),
     MetricSpec("parley_plugin_run_seconds", "histogram", "time of one run of a plugin", ("plugin",)),

@@ -89,7 +89,7 @@ async def _are_running(count: int) -> bool:
 async def test_gate_e_a_plugin_that_fails_again_and_again_is_paused_said_once_and_tried_again(tmp_path: Path) -> None:
     """The message of a failure may be quoted in its text, so the text is in the event and no log file has it."""
     world = PluginWorld(tmp_path / "w", {"hurts.py": HURTS}, [plugin("hurts", "hurts.py")])
-    defaults = {"attempts_max": 2, "breaker_failures": 3, "breaker_seconds": 1.0}
+    defaults = {"attempts_max": 2, "breaker_failures": 3, "breaker_seconds": 1.0, "retry_seconds": 0.0}
     async with world.open({"plugin_defaults": defaults}) as hub:
         topic = await hub.topic()
         bad = [(await hub.api.post(topic, "raises"))["id"] for _ in range(3)]

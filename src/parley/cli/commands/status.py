@@ -37,7 +37,7 @@ def _shown(key: str, value: Any) -> str:
     if key == "growth_per_day":
         return f"{value['events']} events, {_size(value['bytes'])}"
     if key == "jobs":
-        age = f", the next for {value['oldest_waiting_seconds']:.0f} s" if value["waiting"] else ""
+        age = f", the oldest for {value['oldest_waiting_seconds']:.0f} s" if value["waiting"] else ""
         return f"{value['waiting']} waiting{age}, {value['failed']} failed"
     if key.endswith("_bytes"):
         return _size(value)

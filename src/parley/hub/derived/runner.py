@@ -13,10 +13,8 @@ from parley.core.errors import ParleyError
 from parley.hub.derived.breaker import Breaker
 from parley.hub.derived.worker import Ran, Worker
 from parley.hub.rules.jobs import (
-    Backlog,
     Job,
     Verdict,
-    backlog,
     due_jobs,
     job_failed,
     next_due_ms,
@@ -74,10 +72,6 @@ class PluginRunner:
         if self._resting and not self._woken and not self._stopping:
             self._woken = True
             self._loop.call_later(GATHER_SECONDS, self._look)
-
-    def backlog(self) -> Backlog:
-        """What waits and what failed."""
-        return self._hub.store.read(partial(backlog, plugin=self.plugin.name, now_ms=self._hub.clock.now_ms()))
 
     async def stop(self) -> None:
         """Kills the plugin's processes and stores what came from them before. What is under way runs again later."""
