@@ -100,7 +100,7 @@ class Window:
         page.set_default_timeout(TIMEOUT_MS)
         page.add_init_script(_REPORT_VIOLATIONS)
         page.on("console", self._on_console)
-        page.on("pageerror", lambda error: self.problems.append(f"thrown: {error}"))
+        page.on("pageerror", lambda error: self.problems.append(f"thrown: {error}\n{error.stack or ''}"))
         page.on("dialog", self._on_dialog)
         page.on("popup", lambda popup: self.problems.append(f"popup: {popup.url}"))
         page.on("request", self._on_request)

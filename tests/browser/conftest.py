@@ -105,6 +105,9 @@ def _open_window(chromium: Browser) -> Iterator[OpenWindow]:
             hub.log_in(window.context)
         if log_in or route:
             window.page.goto(f"{hub.url}/ui{route}")
+        if log_in and beside is None:
+            # Loaded is not yet ready: keys that are pressed before the app stands go nowhere.
+            window.page.get_by_test_id("channel-list").wait_for(state="attached")
         return window
 
     yield make

@@ -1,4 +1,4 @@
-"""The page's modules that only compute: finding words, finding by letters, and reading metrics."""
+"""The page's modules that only compute: finding words, finding by letters, telling times, and reading metrics."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -123,3 +123,9 @@ def test_rates_and_quantiles_come_from_what_grew(
 ) -> None:
     found = lab.evaluate(_METRICS, [exposition(*before), exposition(*after)])
     assert found == {"rate": rate, "times": [pytest.approx(time) if time else None for time in times], "missing": None}
+
+
+@pytest.mark.parametrize("function", ["clockTime", "secondsTime", "exactTime", "dayName", "relativeTime"])
+def test_a_time_that_cannot_be_read_breaks_nothing(lab: Page, function: str) -> None:
+    assert call(lab, "time", function, "yesterday-ish") == "unknown time"
+    assert call(lab, "time", function, "2024-02-04T12:00:05Z") != "unknown time"

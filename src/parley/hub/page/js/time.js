@@ -5,6 +5,8 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 const REFRESH_MS = 20_000;
 
+const UNKNOWN = "unknown time";
+
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const narrow = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
@@ -16,27 +18,39 @@ const withYear = new Intl.DateTimeFormat(undefined, {
   month: "long",
   year: "numeric",
 });
+const withSeconds = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const shortWithYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 
+/** A time that cannot be read is named as such: it must not take a whole list of others with it. */
+function format(style, text) {
+  const date = new Date(text);
+  return Number.isNaN(date.getTime()) ? UNKNOWN : style.format(date);
+}
+
 /** 14:05 */
 export function clockTime(text) {
-  return clock.format(new Date(text));
+  return format(clock, text);
+}
+
+/** 14:05:12 */
+export function secondsTime(text) {
+  return format(withSeconds, text);
 }
 
 /** 14:05 in every language, where there is no room for more. */
 export function narrowTime(text) {
-  return narrow.format(new Date(text));
+  return format(narrow, text);
 }
 
 /** Monday, 16 November 2026 at 14:05:12 */
 export function exactTime(text) {
-  return exact.format(new Date(text));
+  return format(exact, text);
 }
 
 /** 16 Nov 2026, 14:05 */
 export function mediumTime(text) {
-  return medium.format(new Date(text));
+  return format(medium, text);
 }
 
 /** The local day as a key: two times of the same day have the same one. */
@@ -50,7 +64,7 @@ export function dayName(text, now = Date.now()) {
   const date = new Date(text);
   if (dayKey(text) === dayKey(now)) return "Today";
   if (dayKey(text) === dayKey(now - DAY * 1000)) return "Yesterday";
-  return (date.getFullYear() === new Date(now).getFullYear() ? weekday : withYear).format(date);
+  return format(date.getFullYear() === new Date(now).getFullYear() ? weekday : withYear, text);
 }
 
 /** now, 5m, 3h, 2d, 9 Nov: short enough for a sidebar. */
@@ -61,7 +75,7 @@ export function relativeTime(text, now = Date.now()) {
   if (seconds < HOUR) return `${Math.floor(seconds / MINUTE)}m`;
   if (seconds < DAY) return `${Math.floor(seconds / HOUR)}h`;
   if (seconds < 7 * DAY) return `${Math.floor(seconds / DAY)}d`;
-  return (date.getFullYear() === new Date(now).getFullYear() ? short : shortWithYear).format(date);
+  return format(date.getFullYear() === new Date(now).getFullYear() ? short : shortWithYear, text);
 }
 
 /** Calls back every so often while the page is seen, for texts that age; the answer stops it. */

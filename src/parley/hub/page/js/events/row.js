@@ -4,11 +4,10 @@ import { h } from "../dom.js";
 import { icon } from "../icons.js";
 import { textNodes } from "../markdown/text.js";
 import { channelHref, topicHref } from "../router.js";
-import { exactTime } from "../time.js";
+import { exactTime, secondsTime } from "../time.js";
 import { payloadTree } from "./tree.js";
 
 const WORDS_CHARS_MAX = 160;
-const seconds = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 export function eventRow(app, event) {
   const body = h("div", { class: "event-body", id: `event-${event.event_id}`, hidden: true });
@@ -17,11 +16,7 @@ export function eventRow(app, event) {
     { type: "button", class: "event-toggle", "aria-expanded": "false", "aria-controls": body.id },
     icon("chevron"),
     h("span", { class: "event-id" }, `${event.event_id}`),
-    h(
-      "time",
-      { class: "event-time", datetime: event.ts, title: exactTime(event.ts) },
-      seconds.format(new Date(event.ts)),
-    ),
+    h("time", { class: "event-time", datetime: event.ts, title: exactTime(event.ts) }, secondsTime(event.ts)),
     h("span", { class: "event-name", dataset: { family: event.name.split(".")[0] } }, event.name),
     h("span", { class: "event-words", dir: "auto" }, textNodes(wordsOf(event))),
   );
