@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from parley.sandbox.keeper import living_children
+
 STOP_SECONDS: Final = 20.0
 _CPU_CLOCK_OF_PROCESS: Final = 2
 _LAST_LINES: Final = 20
@@ -37,11 +39,10 @@ class Process:
     def descendants(self) -> list["Process"]:
         """The processes that it started, theirs, and so on, which run now."""
         found: list[Process] = []
-        for listing in Path(f"/proc/{self.pid}/task").glob("*/children"):
-            for pid in map(int, listing.read_text().split()):
-                child = Process()
-                child.pid = pid
-                found += [child, *child.descendants()]
+        for pid in living_children(self.pid):
+            child = Process()
+            child.pid = pid
+            found += [child, *child.descendants()]
         return found
 
     def resident_bytes(self) -> int:

@@ -115,10 +115,13 @@ def _read_to_end(descriptor: int, timeout_seconds: float) -> bytes:
 def living_children(process: int) -> list[int]:
     """The children of a process that have not ended, as the kernel lists them; none of a process that is gone."""
     found: list[int] = []
+    threads: list[str] = []
     with contextlib.suppress(OSError):
-        for thread in os.listdir(f"/proc/{process}/task"):
-            with open(f"/proc/{process}/task/{thread}/children") as file:
-                found += [int(child) for child in file.read().split()]
+        threads = os.listdir(f"/proc/{process}/task")
+    for thread in threads:
+        # One that ends meanwhile must not hide the children of the others; its own go to one of those.
+        with contextlib.suppress(OSError), open(f"/proc/{process}/task/{thread}/children") as file:
+            found += [int(child) for child in file.read().split()]
     return [child for child in found if _lives(child)]
 
 

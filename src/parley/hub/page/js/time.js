@@ -23,8 +23,8 @@ const short = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short
 const shortWithYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 
 /** A time that cannot be read is named as such: it must not take a whole list of others with it. */
-function format(style, text) {
-  const date = new Date(text);
+function format(style, time) {
+  const date = new Date(time);
   return Number.isNaN(date.getTime()) ? UNKNOWN : style.format(date);
 }
 
@@ -64,7 +64,7 @@ export function dayName(text, now = Date.now()) {
   const date = new Date(text);
   if (dayKey(text) === dayKey(now)) return "Today";
   if (dayKey(text) === dayKey(now - DAY * 1000)) return "Yesterday";
-  return format(date.getFullYear() === new Date(now).getFullYear() ? weekday : withYear, text);
+  return format(date.getFullYear() === new Date(now).getFullYear() ? weekday : withYear, date);
 }
 
 /** now, 5m, 3h, 2d, 9 Nov: short enough for a sidebar. */
@@ -75,7 +75,7 @@ export function relativeTime(text, now = Date.now()) {
   if (seconds < HOUR) return `${Math.floor(seconds / MINUTE)}m`;
   if (seconds < DAY) return `${Math.floor(seconds / HOUR)}h`;
   if (seconds < 7 * DAY) return `${Math.floor(seconds / DAY)}d`;
-  return format(date.getFullYear() === new Date(now).getFullYear() ? short : shortWithYear, text);
+  return format(date.getFullYear() === new Date(now).getFullYear() ? short : shortWithYear, date);
 }
 
 /** Calls back every so often while the page is seen, for texts that age; the answer stops it. */
