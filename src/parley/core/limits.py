@@ -59,6 +59,10 @@ EXTRACTED_PER_MESSAGE_MAX: Final = 100
 """Attachments that one plugin may take from one message; as many as links."""
 FINDINGS_BYTES_MAX: Final = 262_144
 """All that a plugin says about one message travels as one event, which every reader has to hold."""
+MODEL_NAME_CHARS_MAX: Final = 200
+"""Each part of an embedding model's identity is a name."""
+VECTOR_DIM_MAX: Final = 8_192
+"""Numbers in a vector: more than any model in use has, and what SQLite's vector tables take."""
 VERSION_MAX: Final = 2**53 - 1
 """The largest integer that every JSON reader holds exactly; a message cannot be changed more often."""
 TOMBSTONE: Final = "[deleted]"
