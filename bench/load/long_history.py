@@ -17,7 +17,7 @@ from parley.core.limits import TOMBSTONE
 from parley.core.settings import Settings
 from parley.hub.lifecycle import prepare_database
 from parley.sqlite import open_writer
-from parley.workspace import discovery
+from parley.workspace import discovery, queries
 from parley.workspace.layout import Workspace
 
 BLOCK: Final = 20
@@ -54,7 +54,7 @@ class LongHistory:
         self._step_ms = DAYS * _DAY_MS / events_planned
         self._db = open_writer(self.workspace.db)
         self._db.pragma("synchronous", "off")  # what is made here can be made again
-        self.events: int = self._db.execute("SELECT coalesce(max(event_id), 0) FROM events").fetchall()[0][0]
+        self.events = queries.latest_event_id(self._db)
         self._block = 0
         self._young: dict[int, list[Any]] = {}
         """Messages of this block and the one before, which may still change."""
