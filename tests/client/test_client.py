@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from parley.client import AsyncClient, Client, connect, connect_async
+from parley.client import AsyncClient, Client, FoundAttachment, FoundEnrichment, Span, connect, connect_async
 from parley.client import calls as call_descriptions
 from parley.client import reads as read_descriptions
 from parley.client.calls import Call
@@ -61,6 +61,37 @@ def test_a_conversation_through_the_blocking_client(shared_hub: HubProcess) -> N
         added = client.add_attachment(topic.id, "url", link, key="home")
         assert added.attachment.value_json == link
         assert client.add_attachment(topic.id, "url", link, key="home").event_id is None
+
+
+def test_findings_are_stored_for_the_version_that_was_read(shared_hub: HubProcess) -> None:
+    with connect(shared_hub.root, sender="alice") as client:
+        channel = client.create_channel(fresh_name("general")).channel
+        topic = client.create_topic(channel.id, "Plans").topic
+        message = client.send_message(topic.id, "see T-42").message
+        ticket = FoundEnrichment("ticket", Span(4, 8), {"number": 42})
+        stored = client.store_findings(message.id, "tickets", 1, enrichments=[ticket])
+        assert (stored.message_id, stored.plugin_name, stored.version) == (message.id, "tickets", 1)
+        assert [each.span for each in client.list_enrichments([message.id]).enrichments] == [Span(4, 8)]
+        assert client.store_findings(message.id, "tickets", 1, enrichments=[ticket]).event_id is None
+        client.store_findings(message.id, "tickets", 1, attachments=[FoundAttachment("ticket", {"number": 42})])
+        (attachment,) = client.list_attachments(topic.id, kind="ticket").attachments
+        assert (attachment.value_json, attachment.source_message_id) == ({"number": 42}, message.id)
+        assert len(client.list_enrichments([message.id]).enrichments) == 1
+        assert client.store_findings(message.id, "tickets", 1, enrichments=[]).event_id is not None
+        assert client.list_enrichments([message.id]).enrichments == []
+        client.edit_message(message.id, "never mind")
+        with pytest.raises(errors.VersionConflict):
+            client.store_findings(message.id, "tickets", 1, enrichments=[ticket])
+
+
+async def test_findings_are_stored_through_the_asynchronous_client(shared_hub: HubProcess) -> None:
+    async with await connect_async(shared_hub.root, sender="alice") as client:
+        channel = (await client.create_channel(fresh_name("general"))).channel
+        topic = (await client.create_topic(channel.id, "Plans")).topic
+        message = (await client.send_message(topic.id, "see T-42")).message
+        key = fresh_name("key")
+        stored = await client.store_findings(message.id, "tickets", 1, enrichments=[], idempotency_key=key)
+        assert stored.event_id is None
 
 
 async def test_a_conversation_through_the_asynchronous_client(shared_hub: HubProcess) -> None:

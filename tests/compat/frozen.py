@@ -27,6 +27,9 @@ REQUESTS = frozenset(
         "DeleteMessage",
         "MoveMessage",
         "AddAttachment",
+        "StoreFindings",
+        "FoundEnrichment",
+        "FoundAttachment",
         "Login",
         "ReEnrich",
     }

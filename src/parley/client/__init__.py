@@ -20,6 +20,7 @@ from parley.client.feed import AsyncFeed, Feed
 from parley.client.feed_machine import StateChange
 from parley.client.refusals import UnknownRefusal
 from parley.core import errors
+from parley.wire.entities import Span
 from parley.wire.events import (
     AttachmentAdded,
     ChannelCreated,
@@ -37,6 +38,7 @@ from parley.wire.events import (
     WorkspaceAdopted,
     WorkspaceArchived,
 )
+from parley.wire.requests import FoundAttachment, FoundEnrichment
 
 connect = Client.connect
 connect_async = AsyncClient.connect
@@ -53,6 +55,8 @@ __all__ = [
     "EventEnvelope",
     "Feed",
     "FileCursor",
+    "FoundAttachment",
+    "FoundEnrichment",
     "MessageCreated",
     "MessageDeleted",
     "MessageEdited",
@@ -61,6 +65,7 @@ __all__ = [
     "Payload",
     "PluginFailed",
     "SchemaMigrated",
+    "Span",
     "StateChange",
     "TopicCreated",
     "TopicRenamed",

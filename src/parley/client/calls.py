@@ -4,7 +4,7 @@ Both clients are made from these functions; see ``client``. A mutation always ca
 caller gave none, so repeating it after a lost answer has one effect.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
@@ -16,6 +16,7 @@ from parley.wire import requests
 from parley.wire.answers import (
     AttachmentResult,
     ChannelResult,
+    FindingsResult,
     Health,
     MessageResult,
     MovePreview,
@@ -194,6 +195,31 @@ def add_attachment(
     body = requests.AddAttachment(kind, value, key, dedupe_key, source_message_id)
     path = f"/api/v1/topics/{segment(topic_id)}/attachments"
     return _mutation(caller, "POST", path, AttachmentResult, body, idempotency_key)
+
+
+def store_findings(
+    caller: Caller,
+    message_id: str,
+    plugin_name: str,
+    version: int,
+    *,
+    enrichments: Sequence[requests.FoundEnrichment] | None = None,
+    attachments: Sequence[requests.FoundAttachment] | None = None,
+    idempotency_key: str | None = None,
+) -> Call[FindingsResult]:
+    """Stores what a plugin found in a message at the version that it read.
+
+    ``enrichments`` replace those that the plugin had found before, so an empty list takes them away; ``attachments``
+    are added to the message's topic. A message that changed since raises ``VersionConflict``, a deleted one
+    ``MessageDeleted``.
+    """
+    body = requests.StoreFindings(
+        plugin_name,
+        version,
+        None if enrichments is None else list(enrichments),
+        None if attachments is None else list(attachments),
+    )
+    return _mutation(caller, "POST", f"{_message(message_id)}/findings", FindingsResult, body, idempotency_key)
 
 
 def segment(name: str) -> str:

@@ -233,6 +233,17 @@ class AttachmentResult(msgspec.Struct, frozen=True, omit_defaults=True):
     duplicate: bool = False
 
 
+class FindingsResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``POST /api/v1/messages/{message_id}/findings``"""
+
+    message_id: str
+    plugin_name: str
+    version: int
+    event_id: int | None
+    """The last event that it wrote; null when all of it was there already."""
+    duplicate: bool = False
+
+
 class TokenRotated(msgspec.Struct, frozen=True):
     """The new token is in the token file, never in an answer."""
 

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from parley.core import limits
+from parley.wire.entities import Span
 
 _END = r"(?![\s\S])"
 """The very end of a text, for Python and for readers of the OpenAPI document alike; ``$`` lets a line break pass."""
@@ -41,6 +42,7 @@ ClientKey = Annotated[
     ),
 ]
 Version = Annotated[int, Meta(ge=1, le=limits.VERSION_MAX)]
+ReadVersion = Annotated[int, Meta(ge=1, le=limits.VERSION_MAX, description="the version that the plugin read")]
 EventCursor = Annotated[int, Meta(ge=0, le=limits.VERSION_MAX, description="messages changed after this event")]
 PluginName = Annotated[str, Meta(min_length=1, max_length=limits.PLUGIN_NAME_CHARS_MAX, pattern=_NOT_BLANK)]
 Content = Annotated[str, Meta(description="at most limits.message_bytes_max bytes of UTF-8")]
@@ -119,6 +121,32 @@ class AddAttachment(msgspec.Struct, frozen=True):
     key: AttachmentKey | None = None
     dedupe_key: DedupeKey | None = None
     source_message_id: Id | None = None
+
+
+class FoundEnrichment(msgspec.Struct, frozen=True):
+    """Something in a part of a message's content, as ``POST /api/v1/messages/{message_id}/findings`` takes it."""
+
+    kind: Kind
+    span: Span
+    data: dict[str, Any] = {}
+
+
+class FoundAttachment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something for a message's topic, as ``POST /api/v1/messages/{message_id}/findings`` takes it."""
+
+    kind: Kind
+    value_json: dict[str, Any]
+    key: AttachmentKey | None = None
+    dedupe_key: DedupeKey | None = None
+
+
+class StoreFindings(msgspec.Struct, frozen=True):
+    """``POST /api/v1/messages/{message_id}/findings``; one of the two lists is needed, and may be empty"""
+
+    plugin_name: PluginName
+    version: ReadVersion
+    enrichments: Annotated[list[FoundEnrichment], Meta(max_length=limits.ENRICHMENTS_PER_MESSAGE_MAX)] | None = None
+    attachments: Annotated[list[FoundAttachment], Meta(max_length=limits.EXTRACTED_PER_MESSAGE_MAX)] | None = None
 
 
 class Login(msgspec.Struct, frozen=True):

@@ -119,6 +119,13 @@ async def test_re_enrich_has_messages_looked_at_again_and_counts_the_jobs(tmp_pa
         assert len(await hub.events("message.enriched")) == enriched, "what is found again is no news"
 
 
+async def test_findings_that_somebody_stores_leave_the_job_of_the_plugin_waiting(waiting: PluginHub) -> None:
+    message = await waiting.api.post(await waiting.topic(), "hello")
+    body = {"plugin_name": "words", "version": 1, "enrichments": []}
+    await waiting.api.call("POST", f"/api/v1/messages/{message['id']}/findings", body)
+    assert (await waiting.health("words"))["waiting"] == 1
+
+
 async def test_re_enrich_queues_failed_jobs_with_all_their_attempts(waiting: PluginHub) -> None:
     message = (await waiting.api.post(await waiting.topic(), "x"))["id"]
     waiting.hub.store._writing.execute("UPDATE jobs SET state = 'failed', attempts = 3, problem = 'no'")

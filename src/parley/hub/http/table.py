@@ -220,6 +220,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
     ),
     Endpoint(
+        "POST",
+        "/api/v1/messages/{message_id}/findings",
+        writes.post_findings,
+        "Stores what a plugin found in a message, if it is still the version that was read",
+        {200: answers.FindingsResult},
+        (NotFound, VersionConflict, MessageDeleted, IdempotencyKeyReused),
+        body=requests.StoreFindings,
+    ),
+    Endpoint(
         "GET",
         "/api/v1/enrichments",
         reads.enrichments,

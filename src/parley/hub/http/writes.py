@@ -8,6 +8,7 @@ from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
 from parley.hub.http.endpoint import Answer, Call
 from parley.hub.rules.attachments import add_attachment, check_attachment
 from parley.hub.rules.channels import create_channel, create_topic, rename_topic
+from parley.hub.rules.findings import store_findings
 from parley.hub.rules.idempotency import Once
 from parley.hub.rules.messages import check_content, create_message, delete_message, edit_message
 from parley.wire.answers import Pong, QueuedAgain, TokenRotated
@@ -22,7 +23,9 @@ from parley.wire.requests import (
     Ping,
     ReEnrich,
     RenameTopic,
+    StoreFindings,
 )
+from parley.workspace.log import encode_json
 
 if TYPE_CHECKING:
     from parley.hub.hub import Hub
@@ -116,6 +119,19 @@ async def post_attachment(hub: "Hub", call: Call) -> Answer:
     once = _once(call, "attachment.add", topic_id, fields, value_text)
     result = await hub.store.write(lambda tx: add_attachment(tx, topic_id, request, value_text, once))
     return Answer(200 if result.event_id is None or result.duplicate else 201, result)
+
+
+async def post_findings(hub: "Hub", call: Call) -> Answer:
+    request, message_id = cast(StoreFindings, call.body), call.path["message_id"]
+    if request.enrichments is None and request.attachments is None:
+        raise InvalidInput("Give enrichments or attachments; an empty list says that there are none")
+    fields = {"plugin_name": request.plugin_name, "version": request.version}
+    once = None
+    if call.key is not None:
+        said = encode_json([request.enrichments, request.attachments]).decode()
+        once = _once(call, "findings.store", message_id, fields, said)
+    bytes_max = hub.settings.limits.attachment_bytes_max
+    return Answer(200, await hub.store.write(lambda tx: store_findings(tx, message_id, request, bytes_max, once)))
 
 
 def idempotency_key(header: bytes | None) -> str | None:

@@ -16,17 +16,14 @@ from typing import Any, Final, Literal, NamedTuple
 
 import apsw
 
-from parley.core import ids
-from parley.core.canonical import canonical_json
 from parley.core.clock import parse_iso
-from parley.hub.rules.attachments import attach
-from parley.hub.rules.channels import topic_of
+from parley.hub.rules.findings import add_attachments, replace_enrichments
 from parley.hub.transaction import Tx
 from parley.wire.entities import Message
-from parley.wire.events import Enrichment, MessageEnriched
+from parley.wire.events import Enrichment
 from parley.wire.requests import AddAttachment
 from parley.workspace import queries
-from parley.workspace.log import Draft, encode_json
+from parley.workspace.log import encode_json
 from parley.workspace.queries.entities import MESSAGE_COLUMNS
 from parley.workspace.queries.events import columns_there
 
@@ -64,9 +61,6 @@ _COUNT: Final = (
     "SELECT count(*), min(queued_at) FROM (SELECT queued_at FROM jobs WHERE plugin_name = ? AND state = ? LIMIT ?)"
 )
 _THIS: Final = "message_id = ? AND plugin_name = ?"
-_FOUND_BEFORE: Final = (
-    "SELECT kind, span_start, span_end, data_json, outdated FROM enrichments WHERE message_id = ? AND plugin_name = ?"
-)
 
 
 class Queue(NamedTuple):
@@ -167,27 +161,11 @@ def _count(db: apsw.Connection, plugin: str, state: str) -> tuple[int, str | Non
 
 
 def store_enrichments(tx: Tx, job: Job, found: Sequence[Enrichment], settle_ms: int = 0) -> Verdict:
-    """Replaces what the plugin had found in the message before, if the message is still the one that it read.
-
-    An event tells of it, also when the new set is empty, so that the log alone rebuilds the table. Finding again what
-    is there already, or finding nothing where nothing was, changes nothing and is no event.
-    """
+    """Replaces what the plugin had found in the message before, if the message is still the one that it read."""
     message = _still_there(tx, job, settle_ms)
     if not isinstance(message, Message):
         return message
-    rows = [(each.kind, each.span.start, each.span.end, canonical_json(each.data).decode(), 0) for each in found]
-    plugin = job.plugin_name
-    before: list[Any] = tx.db.execute(_FOUND_BEFORE, (message.id, plugin)).fetchall()
-    if sorted(rows) != sorted(before):
-        tx.db.execute("DELETE FROM enrichments WHERE message_id = ? AND plugin_name = ?", (message.id, plugin))
-        new = [tx.new_id(ids.ENRICHMENT) for _ in rows]
-        tx.db.executemany(
-            "INSERT INTO enrichments (id, message_id, plugin_name, kind, span_start, span_end, data_json, outdated,"
-            " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(each, message.id, plugin, *row, tx.ts) for each, row in zip(new, rows, strict=True)],
-        )
-        data = MessageEnriched(message.id, plugin, list(found), new, message.version)
-        tx.append(Draft("message.enriched", message.id, data, channel_id=message.channel_id, topic_id=message.topic_id))
+    replace_enrichments(tx, message, job.plugin_name, found)
     _done(tx, job)
     return "stored"
 
@@ -197,9 +175,7 @@ def store_attachments(tx: Tx, job: Job, found: Sequence[tuple[AddAttachment, str
     message = _still_there(tx, job, settle_ms)
     if not isinstance(message, Message):
         return message
-    topic = topic_of(tx.db, message.topic_id)
-    for request, value_text in found:
-        attach(tx, topic, request, value_text, message.id)
+    add_attachments(tx, message, found)
     _done(tx, job)
     return "stored"
 
