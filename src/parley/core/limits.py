@@ -43,6 +43,20 @@ SUBSCRIPTIONS_MAX: Final = 1_000
 """Channels and topics that one feed may name; more is what an unfiltered feed is for."""
 PLUGIN_NAME_CHARS_MAX: Final = 64
 """A plugin's name is a word."""
+AGENT_NAME_CHARS_MAX: Final = 64
+"""An agent's name travels in a header and names a file."""
+AGENT_TEXT_CHARS_MAX: Final = 200
+"""Program, model and session of an agent are words that it gives about itself."""
+TASK_TEXT_CHARS_MAX: Final = 8_000
+"""A task's description and result are a page each; they travel with each of its events."""
+REASON_CHARS_MAX: Final = 500
+"""Why somebody did something is a sentence."""
+PATTERN_CHARS_MAX: Final = 500
+"""A pattern of paths is compared with every other one."""
+PATTERNS_MAX: Final = 50
+"""Patterns of one lease; more is what ``**`` is for."""
+CHECKED_PATHS_MAX: Final = 2_000
+"""Paths that one request may ask about; a larger commit is asked about in parts."""
 ENRICHED_MESSAGES_MAX: Final = 200
 """Messages whose enrichments one request may ask for; a page of them."""
 LOGIN_CODE_SECONDS: Final = 300
