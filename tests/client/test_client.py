@@ -7,10 +7,21 @@ from typing import Any
 
 import pytest
 
-from parley.client import AsyncClient, Client, FoundAttachment, FoundEnrichment, Span, connect, connect_async
-from parley.client import calls as call_descriptions
-from parley.client import reads as read_descriptions
-from parley.client.calls import Call
+from parley.client import (
+    AsyncClient,
+    Client,
+    FoundAttachment,
+    FoundEnrichment,
+    Span,
+    agents,
+    calls,
+    connect,
+    connect_async,
+    leases,
+    reads,
+    tasks,
+)
+from parley.client.call import Call
 from parley.core import errors
 from tests.client.hubs import HubProcess, LossyProxy, fresh_name
 
@@ -19,9 +30,9 @@ def described() -> dict[str, Callable[..., Call[Any]]]:
     """Every public function that describes a call."""
     return {
         name: function
-        for module in (call_descriptions, read_descriptions)
+        for module in (calls, reads, agents, tasks, leases)
         for name, function in inspect.getmembers(module, inspect.isfunction)
-        if function.__module__ == module.__name__ and not name.startswith("_") and name != "segment"
+        if function.__module__ == module.__name__ and not name.startswith("_")
     }
 
 

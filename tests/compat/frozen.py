@@ -32,6 +32,21 @@ REQUESTS = frozenset(
         "FoundAttachment",
         "Login",
         "ReEnrich",
+        "RegisterAgent",
+        "HeartbeatAgent",
+        "LeaveAgent",
+        "CreateTask",
+        "ClaimNext",
+        "ClaimTask",
+        "RenewTask",
+        "ReleaseTask",
+        "CompleteTask",
+        "CancelTask",
+        "TakeOverTask",
+        "AcquireLease",
+        "RenewLease",
+        "ReleaseLease",
+        "CheckPaths",
     }
 )
 """Shapes of what clients send."""

@@ -41,5 +41,15 @@ def test_every_name_has_a_typed_payload_with_the_fields_of_the_catalogue() -> No
 
 def test_events_about_one_thing_carry_its_name_and_a_meaning() -> None:
     for spec in EVENTS.values():
-        assert spec.entity in {"channel", "topic", "message", "attachment", "workspace", "plugin"}
+        assert spec.entity in {
+            "channel",
+            "topic",
+            "message",
+            "attachment",
+            "task",
+            "lease",
+            "agent",
+            "workspace",
+            "plugin",
+        }
         assert spec.meaning

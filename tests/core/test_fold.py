@@ -33,6 +33,44 @@ ATTACHMENT = {
     "source_message_id": "msg_1",
     "created_at": "t5",
 }
+TASK = {
+    "id": "task_1",
+    "topic_id": "topic_1",
+    "channel_id": "ch_1",
+    "title": "one",
+    "description": None,
+    "status": "open",
+    "created_by": "ann",
+    "holder": None,
+    "generation": 0,
+    "lease_expires_at": None,
+    "created_at": "t5",
+    "updated_at": "t5",
+    "claimed_at": None,
+    "completed_at": None,
+    "result": None,
+}
+LEASE = {
+    "id": "lease_1",
+    "holder": "ann",
+    "patterns": ["src/**"],
+    "mode": "exclusive",
+    "reason": None,
+    "generation": 1,
+    "acquired_at": "t5",
+    "expires_at": "t9",
+    "released_at": None,
+    "status": "active",
+}
+AGENT = {
+    "name": "ann",
+    "program": None,
+    "model": None,
+    "session": "s",
+    "state": "active",
+    "registered_at": "t5",
+    "last_seen_at": "t6",
+}
 START: list[tuple[str, Mapping[str, Any]]] = [
     ("channel.created", {"channel": CHANNEL}),
     ("topic.created", {"topic": TOPIC}),
@@ -200,8 +238,60 @@ def test_differences_name_the_table_the_row_and_the_column() -> None:
     ("table", "column"), [(table, column) for table, columns in TABLES.items() for column in columns]
 )
 def test_no_column_escapes_the_comparison(table: str, column: str) -> None:
-    state = folded(("topic.attachment_added", {"attachment": ATTACHMENT}), enriched("links", "e1"))
-    other = folded(("topic.attachment_added", {"attachment": ATTACHMENT}), enriched("links", "e1"))
+    everything = (
+        ("topic.attachment_added", {"attachment": ATTACHMENT}),
+        enriched("links", "e1"),
+        ("task.created", {"task": TASK}),
+        ("lease.acquired", {"lease": LEASE}),
+        ("agent.registered", {"agent": AGENT}),
+    )
+    state, other = folded(*everything), folded(*everything)
     row_id = sorted(other.table(table))[0]
     other.table(table)[row_id][column] = "something else"
     assert [(each.table, each.column) for each in differences(state, other)] == [(table, column)]
+
+
+def test_the_last_event_of_a_task_is_its_row_but_for_the_end_of_the_claim() -> None:
+    claimed = {**TASK, "status": "claimed", "holder": "bob", "generation": 1, "lease_expires_at": "t9"}
+    state = folded(("task.created", {"task": TASK}), ("task.claimed", {"task": claimed, "actor": "bob"}))
+    assert state.tasks["task_1"] == {name: value for name, value in claimed.items() if name != "lease_expires_at"}
+
+
+@pytest.mark.parametrize(
+    ("name", "generation"), [("task.claimed", 0), ("task.claimed", 2), ("task.taken_over", 0), ("task.released", 1)]
+)
+def test_a_task_is_taken_at_the_next_generation_and_at_no_other(name: str, generation: int) -> None:
+    with pytest.raises(FoldError, match="from generation 0"):
+        folded(("task.created", {"task": TASK}), (name, {"task": {**TASK, "generation": generation}}))
+
+
+def test_leases_have_generations_that_only_grow() -> None:
+    with pytest.raises(FoldError, match="generation 1 after 1"):
+        folded(("lease.acquired", {"lease": LEASE}), ("lease.acquired", {"lease": {**LEASE, "id": "lease_2"}}))
+
+
+def test_a_lease_that_ends_keeps_its_row() -> None:
+    released = {**LEASE, "status": "released", "released_at": "t6"}
+    state = folded(("lease.acquired", {"lease": LEASE}), ("lease.released", {"lease": released}))
+    assert state.leases["lease_1"]["status"] == "released"
+    assert state.leases["lease_1"]["patterns"] == '["src/**"]'
+
+
+def test_an_agent_is_what_its_last_event_says_but_for_when_it_was_seen() -> None:
+    gone = {**AGENT, "state": "gone"}
+    state = folded(("agent.registered", {"agent": AGENT}), ("agent.swept", {"agent": gone}))
+    assert state.agents == {"ann": {name: value for name, value in gone.items() if name != "last_seen_at"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("task.claimed", {"task": TASK}),
+        ("lease.released", {"lease": LEASE}),
+        ("agent.changed", {"agent": AGENT}),
+        ("task.created", {"task": {**TASK, "topic_id": "topic_9"}}),
+    ],
+)
+def test_what_never_came_to_be_cannot_change(name: str, data: Mapping[str, Any]) -> None:
+    with pytest.raises(FoldError, match="refers to unknown"):
+        folded((name, data))

@@ -22,7 +22,9 @@ UPPER_CASE = {
     *(name for name in vars(limits) if name.isupper()),
     "NO_COLOR",
     "PARLEY_WORKSPACE",
+    "PARLEY_AGENT",
     "PARLEY_HOME",
+    "PARLEY_SESSION",
 }
 WORD = r"[a-z][a-z-]*"
 

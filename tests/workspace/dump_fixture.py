@@ -1,6 +1,6 @@
 """Writes the small database of the newest schema that later versions must still be able to migrate.
 
-Run it once when a schema lands: ``python -m tests.workspace.dump_fixture > tests/fixtures/schema/v2.sql``. A fixture
+Run it once when a schema lands: ``python -m tests.workspace.dump_fixture > tests/fixtures/schema/v3.sql``. A fixture
 that is in the repository is never written again.
 """
 
@@ -37,7 +37,7 @@ def main() -> None:
         with writing(workspace) as connection:
             prepared(connection, workspace, fts=False, new_id=lambda: "00000000-0000-4000-8000-000000000000")
             history = History(connection, 11, ManualClock(START_MS))
-            history.run(60)
+            history.run(160)
             history.message("hello from the first day")
             print(script(connection))
 

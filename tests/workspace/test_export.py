@@ -21,7 +21,7 @@ from tests.workspace.databases import START_MS
 def filled(connection: apsw.Connection) -> apsw.Connection:
     history = History(connection, 11, ManualClock(START_MS))
     history.message("first")
-    history.run(80)
+    history.run(200)
     return connection
 
 

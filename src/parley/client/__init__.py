@@ -18,13 +18,21 @@ from parley.client.client import AsyncClient, Client
 from parley.client.cursor import Cursor, CursorStore, FileCursor
 from parley.client.feed import AsyncFeed, Feed
 from parley.client.feed_machine import StateChange
+from parley.client.identity import Identity, keep_name, whoami
 from parley.client.refusals import UnknownRefusal
 from parley.core import errors
 from parley.wire.entities import Span
 from parley.wire.events import (
+    AgentChanged,
+    AgentLeft,
+    AgentRegistered,
+    AgentSwept,
     AttachmentAdded,
     ChannelCreated,
     EventEnvelope,
+    LeaseAcquired,
+    LeaseExpired,
+    LeaseReleased,
     MessageCreated,
     MessageDeleted,
     MessageEdited,
@@ -33,6 +41,13 @@ from parley.wire.events import (
     Payload,
     PluginFailed,
     SchemaMigrated,
+    TaskCancelled,
+    TaskClaimed,
+    TaskCompleted,
+    TaskCreated,
+    TaskExpired,
+    TaskReleased,
+    TaskTakenOver,
     TopicCreated,
     TopicRenamed,
     WorkspaceAdopted,
@@ -44,6 +59,10 @@ connect = Client.connect
 connect_async = AsyncClient.connect
 
 __all__ = [
+    "AgentChanged",
+    "AgentLeft",
+    "AgentRegistered",
+    "AgentSwept",
     "AsyncClient",
     "AsyncFeed",
     "AttachmentAdded",
@@ -57,6 +76,10 @@ __all__ = [
     "FileCursor",
     "FoundAttachment",
     "FoundEnrichment",
+    "Identity",
+    "LeaseAcquired",
+    "LeaseExpired",
+    "LeaseReleased",
     "MessageCreated",
     "MessageDeleted",
     "MessageEdited",
@@ -67,6 +90,13 @@ __all__ = [
     "SchemaMigrated",
     "Span",
     "StateChange",
+    "TaskCancelled",
+    "TaskClaimed",
+    "TaskCompleted",
+    "TaskCreated",
+    "TaskExpired",
+    "TaskReleased",
+    "TaskTakenOver",
     "TopicCreated",
     "TopicRenamed",
     "UnknownRefusal",
@@ -75,4 +105,6 @@ __all__ = [
     "connect",
     "connect_async",
     "errors",
+    "keep_name",
+    "whoami",
 ]

@@ -4,14 +4,13 @@ Both clients are made from these functions; see ``client``. A mutation always ca
 caller gave none, so repeating it after a lost answer has one effect.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
-from urllib.parse import quote, urlencode
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 
-from parley.core.errors import InvalidInput
+from parley.client.call import Call, Caller, encoded, mutation, own_name, segment
 from parley.wire import requests
 from parley.wire.answers import (
     AttachmentResult,
@@ -30,26 +29,6 @@ from parley.wire.answers import (
     TopicResult,
 )
 
-T = TypeVar("T")
-
-
-class Caller(NamedTuple):
-    """What a client knows about itself, for the calls it makes."""
-
-    sender: str | None
-    new_key: Callable[[], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
-    """One request of the API and the type of its answer."""
-
-    method: str
-    path: str
-    answer: type[T]
-    body: bytes | None = None
-    idempotency_key: str | None = None
-
 
 def health(_caller: Caller) -> Call[Health]:
     """How the hub is. Needs no token."""
@@ -58,7 +37,7 @@ def health(_caller: Caller) -> Call[Health]:
 
 def ping(_caller: Caller, echo: Any = msgspec.UNSET) -> Call[Pong]:
     """Asks the hub for an answer, with the token checked; ``echo`` comes back as it is."""
-    return Call("POST", "/api/v1/_ping", Pong, _body(requests.Ping(echo)))
+    return Call("POST", "/api/v1/_ping", Pong, encoded(requests.Ping(echo)))
 
 
 def status(_caller: Caller) -> Call[Status]:
@@ -81,7 +60,7 @@ def create_channel(
 ) -> Call[ChannelResult]:
     """Makes a channel. A name that is taken raises ``InvalidInput``."""
     body = requests.CreateChannel(name, description)
-    return _mutation(caller, "POST", "/api/v1/channels", ChannelResult, body, idempotency_key)
+    return mutation(caller, "POST", "/api/v1/channels", ChannelResult, body, idempotency_key)
 
 
 def create_topic(
@@ -89,13 +68,13 @@ def create_topic(
 ) -> Call[TopicResult]:
     """Makes a topic in a channel."""
     body = requests.CreateTopic(channel_id, title)
-    return _mutation(caller, "POST", "/api/v1/topics", TopicResult, body, idempotency_key)
+    return mutation(caller, "POST", "/api/v1/topics", TopicResult, body, idempotency_key)
 
 
 def rename_topic(caller: Caller, topic_id: str, title: str, *, idempotency_key: str | None = None) -> Call[TopicResult]:
     """Gives a topic another title; its id stays."""
     path = f"/api/v1/topics/{segment(topic_id)}"
-    return _mutation(caller, "PATCH", path, TopicResult, requests.RenameTopic(title), idempotency_key)
+    return mutation(caller, "PATCH", path, TopicResult, requests.RenameTopic(title), idempotency_key)
 
 
 def send_message(
@@ -113,9 +92,9 @@ def send_message(
     ``client_message_id`` is an idempotency key of your own that travels in the body; give it when you keep the message
     in a store and may send it again after a crash.
     """
-    body = requests.CreateMessage(topic_id, _name(caller, sender, "sender"), content, reply_to, client_message_id)
+    body = requests.CreateMessage(topic_id, own_name(caller, sender, "sender"), content, reply_to, client_message_id)
     key = idempotency_key if client_message_id is not None else idempotency_key or caller.new_key()
-    return Call("POST", "/api/v1/messages", MessageResult, _body(body), key)
+    return Call("POST", "/api/v1/messages", MessageResult, encoded(body), key)
 
 
 def edit_message(
@@ -128,7 +107,7 @@ def edit_message(
 ) -> Call[MessageResult]:
     """Replaces a message's content. With ``expected_version``, raises ``VersionConflict`` if somebody was faster."""
     body = requests.EditMessage(content, expected_version)
-    return _mutation(caller, "PATCH", _message(message_id), MessageResult, body, idempotency_key)
+    return mutation(caller, "PATCH", _message(message_id), MessageResult, body, idempotency_key)
 
 
 def delete_message(
@@ -140,8 +119,8 @@ def delete_message(
     idempotency_key: str | None = None,
 ) -> Call[MessageResult]:
     """Replaces a message by a tombstone. Deleting again changes nothing and answers with ``event_id`` None."""
-    body = requests.DeleteMessage(_name(caller, actor, "actor"), expected_version)
-    return _mutation(caller, "PATCH", _message(message_id), MessageResult, body, idempotency_key)
+    body = requests.DeleteMessage(own_name(caller, actor, "actor"), expected_version)
+    return mutation(caller, "PATCH", _message(message_id), MessageResult, body, idempotency_key)
 
 
 def retopic_message(
@@ -155,7 +134,7 @@ def retopic_message(
 ) -> Call[MoveResult]:
     """Moves a message to another topic of its channel: it alone, it and all ``later`` ones, or ``all`` of its topic."""
     body = requests.MoveMessage(to_topic_id, mode, expected_version)
-    return _mutation(caller, "PATCH", _message(message_id), MoveResult, body, idempotency_key)
+    return mutation(caller, "PATCH", _message(message_id), MoveResult, body, idempotency_key)
 
 
 def move_preview(
@@ -177,7 +156,7 @@ def re_enrich(_caller: Caller, since_event_id: int, plugin_name: str | None = No
     Doing it twice queues what is not waiting already, so it needs no key.
     """
     body = requests.ReEnrich(since_event_id, plugin_name)
-    return Call("POST", "/api/v1/plugins/re_enrich", QueuedAgain, _body(body))
+    return Call("POST", "/api/v1/plugins/re_enrich", QueuedAgain, encoded(body))
 
 
 def add_attachment(
@@ -194,7 +173,7 @@ def add_attachment(
     """Adds structured grounding to a topic. One that is there already comes back with ``event_id`` None."""
     body = requests.AddAttachment(kind, value, key, dedupe_key, source_message_id)
     path = f"/api/v1/topics/{segment(topic_id)}/attachments"
-    return _mutation(caller, "POST", path, AttachmentResult, body, idempotency_key)
+    return mutation(caller, "POST", path, AttachmentResult, body, idempotency_key)
 
 
 def store_findings(
@@ -219,31 +198,8 @@ def store_findings(
         None if enrichments is None else list(enrichments),
         None if attachments is None else list(attachments),
     )
-    return _mutation(caller, "POST", f"{_message(message_id)}/findings", FindingsResult, body, idempotency_key)
-
-
-def segment(name: str) -> str:
-    """An id as one segment of a path, whatever it holds."""
-    return quote(name, safe="")
+    return mutation(caller, "POST", f"{_message(message_id)}/findings", FindingsResult, body, idempotency_key)
 
 
 def _message(message_id: str) -> str:
     return f"/api/v1/messages/{segment(message_id)}"
-
-
-def _mutation(
-    caller: Caller, method: str, path: str, answer: type[T], body: msgspec.Struct, idempotency_key: str | None
-) -> Call[T]:
-    return Call(method, path, answer, _body(body), idempotency_key or caller.new_key())
-
-
-def _body(body: msgspec.Struct) -> bytes:
-    # An absent member is left out: Agentlip's hub takes an explicit null for a value.
-    return msgspec.json.encode({name: value for name, value in msgspec.to_builtins(body).items() if value is not None})
-
-
-def _name(caller: Caller, given: str | None, what: str) -> str:
-    name = given if given is not None else caller.sender
-    if name is None:
-        raise InvalidInput(f"Who is it from? Give {what}=, or make the client with sender=", field=what)
-    return name

@@ -13,19 +13,20 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack
 
-from parley.client import calls, reads
+from parley.client import agents, calls, leases, reads, tasks
 from parley.client.backoff import FEED_BACKOFF, Backoff, Random
-from parley.client.calls import Call, Caller
+from parley.client.call import Call, Caller, Read
 from parley.client.cursor import CursorStore
 from parley.client.feed import AsyncFeed, Feed, Handler
 from parley.client.feed_machine import FeedMachine
+from parley.client.identity import keep_name, whoami
 from parley.client.locating import AtUrl, InWorkspace, start_and_reach, start_hub
 from parley.client.perform import Hub, Patience
-from parley.client.reads import Read
 from parley.client.runners import AsyncRunner, BlockingRunner
 from parley.client.steps import HubAddress, Steps
-from parley.core.errors import HubNotRunning, InvalidInput, WorkspaceNotFound
+from parley.core.errors import AgentNameTaken, HubNotRunning, InvalidInput, WorkspaceNotFound
 from parley.core.ids import new_uuid
+from parley.wire.entities import Agent
 from parley.workspace import discovery
 from parley.workspace.layout import Workspace
 from parley.workspace.reading import open_reading
@@ -67,15 +68,16 @@ class _Client:
         Without a folder it is the one that ``PARLEY_WORKSPACE`` names, else the one around the current folder.
 
         ``url`` names the hub instead, and reads then go there too unless a workspace is given as well. ``token``
-        replaces the one in the workspace. ``sender`` is who messages are from, ``agent`` the name under which requests
-        are counted. ``timeout`` bounds one request, ``patience_seconds`` the waits between the tries of one call.
+        replaces the one in the workspace. ``agent`` is the name under which requests are made: each is a sign of life
+        of that agent. ``sender`` is who messages are from and who holds tasks and leases, by default the agent.
+        ``timeout`` bounds one request, ``patience_seconds`` the waits between the tries of one call.
         """
         self.workspace: Workspace | None = None
         if isinstance(workspace, Workspace):
             self.workspace = workspace
         elif workspace is not None or url is None:
             self.workspace = discovery.discover(None if workspace is None else Path(workspace))
-        self.caller = Caller(sender, new_uuid)
+        self.caller = Caller(agent if sender is None else sender, new_uuid)
         self.hub = Hub(
             _locate(self.workspace, url, token), agent=agent, patience=Patience(patience_seconds), random=random
         )
@@ -89,6 +91,25 @@ class _Client:
             if not start or self.workspace is None:
                 raise
         return (yield from start_and_reach(self.workspace.root, self.hub.reach, idle_shutdown_ms=idle_shutdown_ms))
+
+    def _join(self, program: str, model: str | None, session: str | None) -> Steps[Agent]:
+        """Registers this program under its name, or the next one that is free if the name was made up."""
+        identity = whoami(self.workspace, program=program, session=session)
+        while True:
+            described = agents.register_agent(
+                self.caller, identity.name, program=program, model=model, session=identity.session
+            )
+            try:
+                agent = (yield from self.hub.perform(described)).agent
+            except AgentNameTaken as taken:
+                if identity.chosen:
+                    raise
+                identity = keep_name(identity, str(taken.details["suggestion"]))
+                continue
+            self.hub.agent = agent.name
+            if self.caller.sender is None:
+                self.caller = self.caller._replace(sender=agent.name)
+            return agent
 
     def _from_file(self, call: Call[T]) -> Callable[[], T] | None:
         """How to answer the call without a hub, if that is possible."""
@@ -197,6 +218,13 @@ class Client(_Client):
         from_file = self._from_file(call)
         return self._runner.run(self.hub.perform(call)) if from_file is None else from_file()
 
+    def join(self, program: str = "parley", *, model: str | None = None, session: str | None = None) -> Agent:
+        """Takes part as an agent, under the name that ``whoami`` knows; what follows is said and done in that name.
+
+        A made-up name that another living session has is replaced by a free one, for good.
+        """
+        return self._runner.run(self._join(program, model, session))
+
     def events(
         self,
         after: int | None = None,
@@ -245,6 +273,27 @@ class Client(_Client):
     list_enrichments = _blocking(reads.list_enrichments)
     search = _blocking(reads.search)
     read_events = _blocking(reads.read_events)
+    register_agent = _blocking(agents.register_agent)
+    heartbeat = _blocking(agents.heartbeat)
+    leave = _blocking(agents.leave)
+    list_agents = _blocking(agents.list_agents)
+    get_agent = _blocking(agents.get_agent)
+    create_task = _blocking(tasks.create_task)
+    claim_task = _blocking(tasks.claim_task)
+    claim_next_task = _blocking(tasks.claim_next_task)
+    renew_task = _blocking(tasks.renew_task)
+    release_task = _blocking(tasks.release_task)
+    complete_task = _blocking(tasks.complete_task)
+    cancel_task = _blocking(tasks.cancel_task)
+    take_over_task = _blocking(tasks.take_over_task)
+    list_tasks = _blocking(tasks.list_tasks)
+    get_task = _blocking(tasks.get_task)
+    acquire_lease = _blocking(leases.acquire_lease)
+    renew_lease = _blocking(leases.renew_lease)
+    release_lease = _blocking(leases.release_lease)
+    list_leases = _blocking(leases.list_leases)
+    get_lease = _blocking(leases.get_lease)
+    check_paths = _blocking(leases.check_paths)
 
 
 class AsyncClient(_Client):
@@ -302,6 +351,13 @@ class AsyncClient(_Client):
             return await self._runner.run(self.hub.perform(call))
         return await asyncio.to_thread(from_file)
 
+    async def join(self, program: str = "parley", *, model: str | None = None, session: str | None = None) -> Agent:
+        """Takes part as an agent, under the name that ``whoami`` knows; what follows is said and done in that name.
+
+        A made-up name that another living session has is replaced by a free one, for good.
+        """
+        return await self._runner.run(self._join(program, model, session))
+
     def events(
         self,
         after: int | None = None,
@@ -350,6 +406,27 @@ class AsyncClient(_Client):
     list_enrichments = _awaiting(reads.list_enrichments)
     search = _awaiting(reads.search)
     read_events = _awaiting(reads.read_events)
+    register_agent = _awaiting(agents.register_agent)
+    heartbeat = _awaiting(agents.heartbeat)
+    leave = _awaiting(agents.leave)
+    list_agents = _awaiting(agents.list_agents)
+    get_agent = _awaiting(agents.get_agent)
+    create_task = _awaiting(tasks.create_task)
+    claim_task = _awaiting(tasks.claim_task)
+    claim_next_task = _awaiting(tasks.claim_next_task)
+    renew_task = _awaiting(tasks.renew_task)
+    release_task = _awaiting(tasks.release_task)
+    complete_task = _awaiting(tasks.complete_task)
+    cancel_task = _awaiting(tasks.cancel_task)
+    take_over_task = _awaiting(tasks.take_over_task)
+    list_tasks = _awaiting(tasks.list_tasks)
+    get_task = _awaiting(tasks.get_task)
+    acquire_lease = _awaiting(leases.acquire_lease)
+    renew_lease = _awaiting(leases.renew_lease)
+    release_lease = _awaiting(leases.release_lease)
+    list_leases = _awaiting(leases.list_leases)
+    get_lease = _awaiting(leases.get_lease)
+    check_paths = _awaiting(leases.check_paths)
 
 
 def _locate(workspace: Workspace | None, url: str | None, token: str | None) -> Callable[[], Steps[HubAddress]]:

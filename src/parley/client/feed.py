@@ -293,6 +293,8 @@ class Feed(_Feed):
 
 def _options(address: HubAddress, timeout: float) -> dict[str, Any]:
     headers = {} if address.token is None else {"Authorization": f"Bearer {address.token}"}
+    if address.agent is not None:
+        headers["X-Parley-Agent"] = address.agent
     return {
         "uri": f"ws{address.base_url.removeprefix('http')}/ws",
         "additional_headers": headers,

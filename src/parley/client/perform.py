@@ -6,13 +6,13 @@ patience is used up. Patience counts the waits alone and needs no clock. Everyth
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
 
 from parley.client.backoff import CALL_BACKOFF, Backoff, Random
-from parley.client.calls import Call
+from parley.client.call import Call
 from parley.client.refusals import UnknownRefusal, error_from
 from parley.client.steps import HubAddress, Pause, Reply, Request, Steps, exchange
 from parley.core.errors import InternalError, InvalidAuth, ParleyError, Unavailable
@@ -36,7 +36,8 @@ class Hub:
 
     def __init__(self, locate: Locate, *, agent: str | None, patience: Patience, random: Random) -> None:
         self._locate = locate
-        self._agent = agent
+        self.agent = agent
+        """The name under which requests are made; each is a sign of life of that agent."""
         self._patience = patience
         self._random = random
         self._met = False
@@ -45,7 +46,7 @@ class Hub:
     def reach(self) -> Steps[HubAddress]:
         """The hub's address, looked up and checked anew."""
         self._address = None
-        address = yield from self._locate()
+        address = replace((yield from self._locate()), agent=self.agent)
         self._address, self._met = address, True
         return address
 
@@ -85,8 +86,8 @@ class Hub:
         headers: dict[str, str] = {}
         if address.token is not None:
             headers["Authorization"] = f"Bearer {address.token}"
-        if self._agent is not None:
-            headers["X-Parley-Agent"] = self._agent
+        if self.agent is not None:
+            headers["X-Parley-Agent"] = self.agent
         if call.idempotency_key is not None:
             headers["Idempotency-Key"] = call.idempotency_key
         if call.body is not None:

@@ -4,12 +4,10 @@ With a workspace at hand a read goes straight to the file and needs no hub. A cl
 there. Both give the same structs in the same order.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import urlencode
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from parley.client.calls import Call, Caller, segment
+from parley.client.call import Caller, Read, check_limit, query_text, segment
 from parley.core import limits
 from parley.core.errors import CursorExpired, InvalidInput, NotFound
 from parley.wire.answers import (
@@ -30,15 +28,6 @@ from parley.workspace import queries
 if TYPE_CHECKING:
     import apsw
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Read(Call[T]):
-    """A read: a call of the API, or a function of an open database."""
-
-    from_file: "Callable[[apsw.Connection], T] | None" = None
-
 
 def list_channels(_caller: Caller) -> Read[Channels]:
     """All channels by name."""
@@ -58,7 +47,7 @@ def list_topics(
     cursor: str | None = None,
 ) -> Read[Topics]:
     """A channel's topics, most recently changed first. ``cursor`` goes on where an earlier answer ended."""
-    _check_limit(limit)
+    check_limit(limit)
     position = parse_cursor(cursor, "rows").offset
     offset = offset if position is None else position
 
@@ -68,7 +57,7 @@ def list_topics(
         topics, has_more = queries.list_topics(connection, channel_id, limit=limit, offset=offset)
         return Topics(topics, has_more, offset_cursor(offset, limit, has_more))
 
-    path = f"/api/v1/channels/{segment(channel_id)}/topics" + _query(limit=limit, offset=offset)
+    path = f"/api/v1/channels/{segment(channel_id)}/topics" + query_text(limit=limit, offset=offset)
     return Read("GET", path, Topics, from_file=from_file)
 
 
@@ -117,7 +106,7 @@ def page_messages(
     Without either they are the newest, or with ``from_oldest`` the oldest. ``cursor`` goes on where an earlier answer
     ended, in its direction.
     """
-    _check_limit(limit)
+    check_limit(limit)
     position = parse_cursor(cursor, "messages")
     before_id, after_id = position.before_id or before_id, position.after_id or after_id
 
@@ -135,7 +124,7 @@ def page_messages(
         )
         return Messages(page.messages, page.has_more, message_cursor(page.messages, page.has_more, forwards=forwards))
 
-    path = "/api/v1/messages" + _query(
+    path = "/api/v1/messages" + query_text(
         topic_id=topic_id,
         channel_id=channel_id,
         before_id=before_id,
@@ -166,7 +155,7 @@ def list_enrichments(_caller: Caller, message_ids: Sequence[str]) -> Read[Enrich
     def from_file(connection: "apsw.Connection") -> Enrichments:
         return Enrichments(queries.list_enrichments(connection, message_ids))
 
-    return Read("GET", "/api/v1/enrichments" + _query(message_id=message_ids), Enrichments, from_file=from_file)
+    return Read("GET", "/api/v1/enrichments" + query_text(message_id=message_ids), Enrichments, from_file=from_file)
 
 
 def list_attachments(_caller: Caller, topic_id: str, *, kind: str | None = None) -> Read[Attachments]:
@@ -178,7 +167,7 @@ def list_attachments(_caller: Caller, topic_id: str, *, kind: str | None = None)
             raise NotFound("Topic not found", topic_id=topic_id)
         return Attachments(found)
 
-    path = f"/api/v1/topics/{segment(topic_id)}/attachments" + _query(kind=kind)
+    path = f"/api/v1/topics/{segment(topic_id)}/attachments" + query_text(kind=kind)
     return Read("GET", path, Attachments, from_file=from_file)
 
 
@@ -195,7 +184,7 @@ def search(
 
     ``channel`` is an id or a name. ``cursor`` goes on where an earlier answer ended.
     """
-    _check_limit(limit)
+    check_limit(limit)
     offset = parse_cursor(cursor, "rows").offset or 0
     if not query.strip() or len(query) > limits.SEARCH_QUERY_CHARS_MAX:
         raise InvalidInput(f"query must have 1 to {limits.SEARCH_QUERY_CHARS_MAX} characters", field="query")
@@ -208,7 +197,7 @@ def search(
         hits = queries.search(connection, query, channel_id=channel_id, topic_id=topic_id, limit=limit, offset=offset)
         return SearchHits(hits.messages, hits.has_more, hits.fts_used, offset_cursor(offset, limit, hits.has_more))
 
-    path = "/api/v1/search" + _query(query=query, channel=channel, topic_id=topic_id, limit=limit, cursor=cursor)
+    path = "/api/v1/search" + query_text(query=query, channel=channel, topic_id=topic_id, limit=limit, cursor=cursor)
     return Read("GET", path, SearchHits, from_file=from_file)
 
 
@@ -226,7 +215,7 @@ def read_events(
     ``after`` continues from a cursor, ``tail`` takes the newest events instead. ``replay_until`` of the answer is the
     newest event's id: a feed that begins after it gets only what is yet to come.
     """
-    _check_limit(tail if tail is not None else limit)
+    check_limit(tail if tail is not None else limit)
     if tail is not None and after is not None:
         raise InvalidInput("after and tail exclude each other", field="tail")
 
@@ -243,7 +232,7 @@ def read_events(
         return EventPage(latest, found, more, found[-1].event_id if more else max(start, latest))
 
     window = {"after": after, "limit": limit} if tail is None else {"tail": tail}
-    path = "/api/v1/events" + _query(**window, channel_id=channels, topic_id=topics)
+    path = "/api/v1/events" + query_text(**window, channel_id=channels, topic_id=topics)
     return Read("GET", path, EventPage, from_file=from_file)
 
 
@@ -255,14 +244,3 @@ def _start_of_events(connection: "apsw.Connection", after: int | None) -> int:
     if after is not None and after < floor.event_id:
         raise CursorExpired("These events were archived", archive=floor.archive, oldest_cursor=floor.event_id)
     return floor.event_id if after is None else after
-
-
-def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= limits.PAGE_LIMIT_MAX:
-        raise InvalidInput(f"limit must be between 1 and {limits.PAGE_LIMIT_MAX}", field="limit")
-
-
-def _query(**parameters: object) -> str:
-    given = {name: value for name, value in parameters.items() if value is not None}
-    text = urlencode(given, doseq=True)
-    return f"?{text}" if text else ""

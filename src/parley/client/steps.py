@@ -22,6 +22,8 @@ class HubAddress:
     token: str | None = field(repr=False)
     db_id: str
     instance_id: str
+    agent: str | None = None
+    """The name under which this client calls it."""
 
 
 @dataclass(frozen=True, slots=True)

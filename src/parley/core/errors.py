@@ -9,7 +9,9 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
     │   ├── CrossChannelMove         ├── VersionConflict       ├── IdempotencyKeyReused
     │   ├── MissingAuth              ├── InvalidAuth           ├── HostForbidden
     │   ├── OriginForbidden          ├── CursorExpired         ├── MessageArchived
-    │   └── LoginCodeInvalid
+    │   ├── LoginCodeInvalid         ├── AgentNameTaken        ├── LeaseConflict
+    │   ├── LeaseLost                ├── TaskHeld              ├── TaskNotHeld
+    │   └── TaskClosed
     ├── Unavailable                  the same call may work later (429, 503)
     │   ├── RateLimited              ├── ServiceUnavailable    ├── ShuttingDown
     │   └── DatabaseCorrupt          (not transient: a person must act)
@@ -85,7 +87,7 @@ class PayloadTooLarge(Refused):
 
 
 class NotFound(Refused):
-    """No such channel, topic, message, plugin or path."""
+    """No such channel, topic, message, task, lease, agent, plugin or path."""
 
     code = "NOT_FOUND"
     status = 404
@@ -202,6 +204,60 @@ class MessageArchived(Refused):
     code = "MESSAGE_ARCHIVED"
     status = 410
     hint = "Take the request as done: event_id is its event. Read the message from the named archive or an earlier one."
+
+
+class AgentNameTaken(Refused):
+    """Another session that is alive goes by this name."""
+
+    code = "AGENT_NAME_TAKEN"
+    status = 409
+    exit_code = Exit.CONFLICT
+    hint = "Register under the name in details.suggestion, or with `force` if the other session is known to be dead."
+
+
+class TaskHeld(Refused):
+    """Somebody else holds the task, and their claim has not ended."""
+
+    code = "TASK_HELD"
+    status = 409
+    exit_code = Exit.CONFLICT
+    hint = "Take another task, wait for lease_expires_at, or take it over with `force` and a reason."
+
+
+class TaskNotHeld(Refused):
+    """The caller does not hold the task, or no longer: the claim has ended, or was taken over or made again since."""
+
+    code = "TASK_NOT_HELD"
+    status = 409
+    exit_code = Exit.CONFLICT
+    hint = "Stop working on it. Claim it again if nobody else holds it, and use the generation of that claim."
+
+
+class TaskClosed(Refused):
+    """The task is completed or cancelled."""
+
+    code = "TASK_CLOSED"
+    status = 409
+    exit_code = Exit.CONFLICT
+    hint = "Nothing is left to do; create a new task if there is."
+
+
+class LeaseConflict(Refused):
+    """Somebody else has reserved a path that the patterns cover. Nothing was reserved."""
+
+    code = "LEASE_CONFLICT"
+    status = 409
+    exit_code = Exit.CONFLICT
+    hint = "Work on something else, ask the holder in details.conflicts, or wait until it expires."
+
+
+class LeaseLost(Refused):
+    """The caller does not hold the lease, or no longer: it was released or has expired."""
+
+    code = "LEASE_LOST"
+    status = 409
+    exit_code = Exit.CONFLICT
+    hint = "Stop writing to these paths. Acquire a new lease, and look at what changed before going on."
 
 
 class Unavailable(ParleyError):

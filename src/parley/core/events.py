@@ -62,6 +62,60 @@ EVENTS: Final[dict[str, EventSpec]] = {
         EventSpec(
             "topic.attachment_added", "attachment", _TOPIC, ("attachment",), "an attachment was added to a topic"
         ),
+        EventSpec("task.created", "task", _TOPIC, ("task", "actor"), "a task was created"),
+        EventSpec(
+            "task.claimed", "task", _TOPIC, ("task", "actor", "previous_holder"), "somebody took the task to work on it"
+        ),
+        EventSpec(
+            "task.released",
+            "task",
+            _TOPIC,
+            ("task", "actor", "reason", "previous_holder"),
+            "a task was given back; without an actor the hub did it, since its holder has gone",
+        ),
+        EventSpec("task.completed", "task", _TOPIC, ("task", "actor"), "a task's holder has done it"),
+        EventSpec(
+            "task.cancelled", "task", _TOPIC, ("task", "actor", "reason", "previous_holder"), "a task was called off"
+        ),
+        EventSpec(
+            "task.taken_over",
+            "task",
+            _TOPIC,
+            ("task", "actor", "reason", "previous_holder", "previous_generation", "forced"),
+            "a task was taken from its holder, whose claim had ended unless it was forced",
+        ),
+        EventSpec("task.expired", "task", _TOPIC, ("task", "previous_holder"), "a claim was not renewed in time"),
+        EventSpec("lease.acquired", "lease", _SYSTEM, ("lease",), "paths were reserved"),
+        EventSpec(
+            "lease.released",
+            "lease",
+            _SYSTEM,
+            ("lease", "actor", "reason"),
+            "a lease was given back; without an actor the hub did it, since its holder has gone",
+        ),
+        EventSpec("lease.expired", "lease", _SYSTEM, ("lease",), "a lease was not renewed in time"),
+        EventSpec("agent.registered", "agent", _SYSTEM, ("agent",), "an agent came for the first time"),
+        EventSpec(
+            "agent.changed",
+            "agent",
+            _SYSTEM,
+            ("agent", "reason"),
+            "an agent came back, or goes on with another program, model or session",
+        ),
+        EventSpec(
+            "agent.left",
+            "agent",
+            _SYSTEM,
+            ("agent", "reason", "released_tasks", "released_leases"),
+            "an agent said goodbye; what it held was given back",
+        ),
+        EventSpec(
+            "agent.swept",
+            "agent",
+            _SYSTEM,
+            ("agent", "released_tasks", "released_leases"),
+            "an agent gave no sign of life for too long; what it held was given back",
+        ),
         EventSpec(
             "schema.migrated", "workspace", _SYSTEM, ("from_version", "to_version"), "the database schema was upgraded"
         ),

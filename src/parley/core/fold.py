@@ -6,6 +6,11 @@ campaigns and the pipeline's audit rest on that.
 ``topics.updated_at`` is the time of the last event that changed what the topic holds: its creation and renaming,
 messages posted to it, and messages moved out of it or into it. Every other time column is the ``ts`` of the event that
 set it.
+
+An event about a task, a lease or an agent carries the whole row after the change, so its last event is its row. Three
+columns are not in the log and not in ``TABLES``: ``tasks.lease_expires_at`` and ``leases.expires_at``, which renewals
+push on, and ``agents.last_seen_at``, which every request does. They say how long something is still true, not what
+happened.
 """
 
 from collections.abc import Iterable, Mapping
@@ -54,8 +59,36 @@ TABLES: Mapping[str, tuple[str, ...]] = {
         "created_at",
         "outdated",
     ),
+    "tasks": (
+        "id",
+        "topic_id",
+        "channel_id",
+        "title",
+        "description",
+        "status",
+        "created_by",
+        "holder",
+        "generation",
+        "created_at",
+        "updated_at",
+        "claimed_at",
+        "completed_at",
+        "result",
+    ),
+    "leases": (
+        "id",
+        "holder",
+        "patterns",
+        "mode",
+        "reason",
+        "generation",
+        "acquired_at",
+        "released_at",
+        "status",
+    ),
+    "agents": ("name", "program", "model", "session", "state", "registered_at"),
 }
-"""The columns that the log determines. JSON columns are compared as canonical text."""
+"""The columns that the log determines, the key of a row first. JSON columns are compared as canonical text."""
 
 
 class LoggedEvent(NamedTuple):
@@ -73,21 +106,26 @@ class FoldError(ValueError):
 
 @dataclass(slots=True)
 class HubState:
-    """The state of a hub, as tables of rows by id."""
+    """The state of a hub, as tables of rows by their keys."""
 
     channels: dict[str, Row] = field(default_factory=dict[str, Row])
     topics: dict[str, Row] = field(default_factory=dict[str, Row])
     messages: dict[str, Row] = field(default_factory=dict[str, Row])
     topic_attachments: dict[str, Row] = field(default_factory=dict[str, Row])
     enrichments: dict[str, Row] = field(default_factory=dict[str, Row])
+    tasks: dict[str, Row] = field(default_factory=dict[str, Row])
+    leases: dict[str, Row] = field(default_factory=dict[str, Row])
+    agents: dict[str, Row] = field(default_factory=dict[str, Row])
     last_event_id: int = 0
+    lease_generation: int = 0
+    """The largest generation that a lease was given."""
     last_touched: dict[str, int] = field(default_factory=dict[str, int])
     """Message id to the last event that changed the message: what an archive may take is decided by it."""
     enrichments_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Message id to the ids of its enrichments."""
 
     def table(self, name: str) -> dict[str, Row]:
-        """The rows of one table by id."""
+        """The rows of one table by their keys."""
         rows: dict[str, Row] = getattr(self, name)
         return rows
 
@@ -206,6 +244,55 @@ def _message_enriched(state: HubState, event: LoggedEvent) -> None:
     state.enrichments_of[message_id] = kept
 
 
+def _task_created(state: HubState, event: LoggedEvent) -> None:
+    task = event.data["task"]
+    _ = state.topics[task["topic_id"]]
+    state.tasks[task["id"]] = {column: task.get(column) for column in TABLES["tasks"]}
+
+
+def _task_taken(state: HubState, event: LoggedEvent) -> None:
+    _task_changed(state, event, taken=1)
+
+
+def _task_changed(state: HubState, event: LoggedEvent, taken: int = 0) -> None:
+    """A task is taken at the next generation; nothing else changes that."""
+    task = event.data["task"]
+    before = state.tasks[task["id"]]["generation"]
+    if task["generation"] != before + taken:
+        raise FoldError(f"event {event.event_id} takes {task['id']} from generation {before} to {task['generation']}")
+    state.tasks[task["id"]] = {column: task.get(column) for column in TABLES["tasks"]}
+
+
+def _lease_acquired(state: HubState, event: LoggedEvent) -> None:
+    generation = event.data["lease"]["generation"]
+    if generation <= state.lease_generation:
+        raise FoldError(f"event {event.event_id} gives a lease generation {generation} after {state.lease_generation}")
+    state.lease_generation = generation
+    _set_lease(state, event)
+
+
+def _lease_ended(state: HubState, event: LoggedEvent) -> None:
+    _ = state.leases[event.data["lease"]["id"]]
+    _set_lease(state, event)
+
+
+def _set_lease(state: HubState, event: LoggedEvent) -> None:
+    lease = event.data["lease"]
+    row = {column: lease.get(column) for column in TABLES["leases"]}
+    row["patterns"] = canonical_json(lease["patterns"]).decode()
+    state.leases[lease["id"]] = row
+
+
+def _agent_registered(state: HubState, event: LoggedEvent) -> None:
+    agent = event.data["agent"]
+    state.agents[agent["name"]] = {column: agent.get(column) for column in TABLES["agents"]}
+
+
+def _agent_changed(state: HubState, event: LoggedEvent) -> None:
+    _ = state.agents[event.data["agent"]["name"]]
+    _agent_registered(state, event)
+
+
 def _workspace_archived(state: HubState, event: LoggedEvent) -> None:
     """Messages that nothing touched since the boundary went to the archive, with their enrichments."""
     boundary = event.data["up_to_event_id"]
@@ -229,6 +316,20 @@ _RULES = {
     "message.moved_topic": _message_moved,
     "topic.attachment_added": _attachment_added,
     "message.enriched": _message_enriched,
+    "task.created": _task_created,
+    "task.claimed": _task_taken,
+    "task.taken_over": _task_taken,
+    "task.released": _task_changed,
+    "task.completed": _task_changed,
+    "task.cancelled": _task_changed,
+    "task.expired": _task_changed,
+    "lease.acquired": _lease_acquired,
+    "lease.released": _lease_ended,
+    "lease.expired": _lease_ended,
+    "agent.registered": _agent_registered,
+    "agent.changed": _agent_changed,
+    "agent.left": _agent_changed,
+    "agent.swept": _agent_changed,
     "workspace.archived": _workspace_archived,
 }
 

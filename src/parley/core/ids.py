@@ -13,7 +13,8 @@ from typing import Final
 
 ID_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 CHANNEL, TOPIC, MESSAGE, ATTACHMENT, ENRICHMENT = "ch_", "topic_", "msg_", "att_", "enr_"
-PREFIXES: Final = (CHANNEL, TOPIC, MESSAGE, ATTACHMENT, ENRICHMENT)
+TASK, LEASE = "task_", "lease_"
+PREFIXES: Final = (CHANNEL, TOPIC, MESSAGE, ATTACHMENT, ENRICHMENT, TASK, LEASE)
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SUFFIX_WIDTH: Final = 8

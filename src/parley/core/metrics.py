@@ -53,6 +53,10 @@ METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_plugin_runs_total", "counter", "runs of plugins, by what became of them", ("plugin", "outcome")),
     MetricSpec("parley_plugin_failures_total", "counter", "runs that failed", ("plugin", "reason"), warn=10),
     MetricSpec("parley_plugin_run_seconds", "histogram", "time of one run of a plugin", ("plugin",)),
+    MetricSpec("parley_agents_active", "gauge", "agents that are here"),
+    MetricSpec("parley_tasks_open", "gauge", "tasks that nobody holds"),
+    MetricSpec("parley_tasks_claimed", "gauge", "tasks that somebody holds"),
+    MetricSpec("parley_leases_active", "gauge", "leases of paths that have not ended"),
     MetricSpec("parley_uptime_seconds", "gauge", "time since the hub started"),
     MetricSpec("parley_resident_bytes", "gauge", "resident memory of the hub"),
 )

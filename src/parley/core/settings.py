@@ -125,6 +125,35 @@ class IdempotencySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """``[tasks]``"""
+
+    ttl_seconds: int = _key(1_800, "how long a claim lasts unless it is renewed or says otherwise", low=1)
+    ttl_seconds_max: int = _key(86_400, "the longest that a claim may ask for", low=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSettings:
+    """``[leases]``"""
+
+    ttl_seconds: int = _key(3_600, "how long a lease lasts unless it is renewed or says otherwise", low=1)
+    ttl_seconds_max: int = _key(86_400, "the longest that a lease may ask for", low=1)
+    sweep_seconds: float = _key(1.0, "time between looks for claims and leases that have ended", low=0.05, high=60)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """``[agents]``"""
+
+    gone_after_minutes: float = _key(
+        30.0, "an agent without a sign of life for this long is gone, and what it held is given back", low=0.01
+    )
+    seen_flush_seconds: float = _key(
+        5.0, "how often signs of life are written to the database; in between they are in memory", low=0.05, high=600
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class UrlSettings:
     """``[urls]``"""
 
@@ -269,6 +298,9 @@ class Settings:
     checkpoint: CheckpointSettings = CheckpointSettings()
     trouble: TroubleSettings = TroubleSettings()
     idempotency: IdempotencySettings = IdempotencySettings()
+    tasks: TaskSettings = TaskSettings()
+    leases: LeaseSettings = LeaseSettings()
+    agents: AgentSettings = AgentSettings()
     urls: UrlSettings = UrlSettings()
     search: SearchSettings = SearchSettings()
     log: LogSettings = LogSettings()

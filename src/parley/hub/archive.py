@@ -1,8 +1,8 @@
 """Moving old history out of a workspace's database into a sealed file of its own.
 
 Runs while no hub serves the workspace, by the holder of its lock. The boundary is an event: everything up to it goes,
-and with it each message that no later event has changed, and its enrichments. Channels, topics and attachments stay;
-the archive has a copy of them, so that it can be read by itself, with the same tools.
+and with it each message that no later event has changed, and its enrichments. Channels, topics, attachments, tasks,
+leases and agents stay; the archive has a copy of them, so that it can be read by itself, with the same tools.
 
 The order makes a crash harmless at every point. The archive is written, synced and sealed first; only then does one
 transaction remove the same rows from the database and record the archive's name and digest, in a table and as an event.
@@ -60,6 +60,9 @@ _COPIES: Final = {
         " CASE WHEN source_message_id IN (SELECT id FROM archive.messages) THEN source_message_id END, created_at"
         " FROM main.topic_attachments"
     ),
+    "agents": "SELECT * FROM main.agents",
+    "tasks": "SELECT * FROM main.tasks",
+    "leases": "SELECT * FROM main.leases",
     "events": "SELECT * FROM main.events WHERE event_id <= :up_to",
 }
 _DETACH_SOURCES: Final = (

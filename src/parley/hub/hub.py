@@ -20,7 +20,9 @@ from parley.hub.http.table import ENDPOINTS
 from parley.hub.monitor import Monitor
 from parley.hub.moving import Moves
 from parley.hub.page_access import PageAccess
+from parley.hub.presence import Presence
 from parley.hub.store import Store
+from parley.hub.sweeper import Sweeper
 from parley.serve import InFlight, Metrics, RateLimiter, TokenStore, register_secret
 from parley.sqlite import Checkpointer, open_writer
 from parley.wire.answers import Health, Status
@@ -28,6 +30,7 @@ from parley.wire.server_file import PROTOCOL_VERSION, WIRE_SCHEMA_VERSION
 from parley.workspace import queries
 from parley.workspace.layout import Workspace
 from parley.workspace.log import StoredEvent, encode_json
+from parley.workspace.queries.coordination import count_coordination
 
 if TYPE_CHECKING:
     from parley.hub.ws import FeedConnection
@@ -97,6 +100,8 @@ class Hub:
         self.feed = Feed(self.store.read(queries.latest_event_id), settings.websocket.queue_max)
         self.moves = Moves(self)
         self.derived = Derived(self, plugins)
+        self.presence = Presence(self)
+        self.sweeper = Sweeper(self)
         self.monitor = Monitor(self)
         self.monitor.look()
         self.checkpointer.start()
@@ -143,6 +148,7 @@ class Hub:
             self.uptime_seconds,
             watch.last_minute,
             self.derived.work(),
+            self.store.read(count_coordination),
         )
 
     def touch(self) -> None:
@@ -165,6 +171,10 @@ class Hub:
         self._feeds.discard(connection)
         self.metrics.inc("parley_ws_closed_total", 1, str(code))
         self.touch()
+
+    def agents_on_feeds(self) -> set[str]:
+        """The agents whose feeds are open; each of them is listening, and so alive."""
+        return {connection.agent for connection in self._feeds if connection.agent is not None}
 
     def close_feeds(self, code: int, reason: str) -> None:
         for connection in list(self._feeds):

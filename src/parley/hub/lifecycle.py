@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,6 +153,7 @@ class _Serving:
         server = _server(hub, self._settings)
         serving = asyncio.create_task(server.serve(sockets=[self._bound.socket]))
         watching = asyncio.create_task(hub.monitor.run())
+        sweeping = asyncio.create_task(hub.sweeper.run())
         try:
             await hub.derived.start()
             await _until_started(server, serving)
@@ -162,27 +163,33 @@ class _Serving:
             resumed = hub.moves.resume()
             self._log.info("started", port=self._bound.port, instance_id=self._instance_id, moves_resumed=resumed)
             stop = asyncio.create_task(self._stopping.wait())
-            await asyncio.wait({stop, serving, watching}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stop, serving, watching, sweeping}, return_when=asyncio.FIRST_COMPLETED)
             stop.cancel()
-            self._tell_of_failure(serving, watching)
+            self._tell_of_failure(serving, watching, sweeping)
         finally:
-            await self._end(hub, server, serving, watching)
+            await self._end(hub, server, serving, (watching, sweeping))
         if hub.damaged:
             return Exit.CORRUPT
         return Exit.OK if self._stopping.is_set() and hub.store.writer.writer.death is None else Exit.ERROR
 
     async def _end(
-        self, hub: Hub, server: uvicorn.Server, serving: "asyncio.Task[None]", watching: "asyncio.Task[None]"
+        self,
+        hub: Hub,
+        server: uvicorn.Server,
+        serving: "asyncio.Task[None]",
+        watching: "Sequence[asyncio.Task[None]]",
     ) -> None:
         self._log.info("stopping", reason=self._reason)
         hub.in_flight.close()
         if not await hub.in_flight.wait_empty(self._settings.hub.drain_seconds):
             self._log.warning("drain_timed_out", in_flight=hub.in_flight.count)
         await hub.derived.stop()
+        for task in watching:
+            task.cancel()
+        await hub.sweeper.stop()
         hub.close_feeds(1001, "Server shutting down")
         server.should_exit = True
-        watching.cancel()
-        await asyncio.gather(serving, watching, return_exceptions=True)
+        await asyncio.gather(serving, *watching, return_exceptions=True)
         drained = await hub.store.close(self._settings.hub.drain_seconds)
         hub.checkpointer.stop(timeout=self._settings.hub.drain_seconds)
         if not hub.damaged and drained:

@@ -15,6 +15,7 @@ from parley.core.errors import ParleyError, ServiceUnavailable
 from parley.hub.rules.idempotency import forget_before
 from parley.serve import Snapshot
 from parley.sqlite import wal_bytes
+from parley.workspace.queries.coordination import count_coordination
 
 if TYPE_CHECKING:
     from parley.hub.hub import Hub
@@ -99,6 +100,11 @@ class Monitor:
         metrics.set("parley_jobs_waiting", work.waiting)
         metrics.set("parley_jobs_failed", work.failed)
         metrics.set("parley_jobs_oldest_seconds", work.oldest_waiting_seconds)
+        counts = hub.store.read(count_coordination)
+        metrics.set("parley_agents_active", counts.agents_active)
+        metrics.set("parley_tasks_open", counts.tasks_open)
+        metrics.set("parley_tasks_claimed", counts.tasks_claimed)
+        metrics.set("parley_leases_active", counts.leases_active)
         metrics.set("parley_uptime_seconds", hub.uptime_seconds)
         metrics.set("parley_resident_bytes", _resident_bytes())
         delivered, hub.feed.delivered = hub.feed.delivered, 0

@@ -8,6 +8,7 @@ reads on a thread.
 
 import asyncio
 import logging
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qs
@@ -99,6 +100,8 @@ class FeedConnection(asyncio.Protocol):
         """The token that opened the connection; it is closed when that one is no longer valid."""
         self.session: bytes = b""
         """The page's session that opened it instead; the same holds for that one."""
+        self.agent: str | None = None
+        """The agent that listens, if it said so."""
 
     # What the transport says.
 
@@ -196,6 +199,7 @@ class FeedConnection(asyncio.Protocol):
         self._flush()
         if self._protocol.state is State.OPEN:
             self._open = True
+            self.agent = (_header(request, "X-Parley-Agent") or b"").decode("latin-1") or None
             self._hub.feed_opened(self)
             self._timer = self._loop.call_later(self._settings.hello_seconds, self._no_hello)
             self._ping_timer = self._loop.call_later(self._settings.ping_seconds, self._ping)
@@ -288,7 +292,8 @@ class FeedConnection(asyncio.Protocol):
         ids, named = {channel.id for channel in known}, {channel.name: channel.id for channel in known}
         channels = {listed for listed in subscriptions.channels if listed in ids or listed not in named}
         channels |= {named[listed] for listed in subscriptions.channels if listed in named}
-        return Filter(frozenset(channels), frozenset(subscriptions.topics))
+        topics = {self._hub.store.read(partial(queries.topic_id_of, thread_id=each)) for each in subscriptions.topics}
+        return Filter(frozenset(channels), frozenset(topics))
 
     def _batch_read(self, reading: "asyncio.Task[Any]") -> None:
         if reading.cancelled():

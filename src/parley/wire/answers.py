@@ -7,12 +7,16 @@ from msgspec import UNSET, Meta, UnsetType
 
 from parley.core.errors import ParleyError, VersionConflict
 from parley.wire.entities import (
+    Agent,
     Attachment,
     Channel,
+    Lease,
+    LeaseHit,
     ListedTopic,
     Message,
     MessageVersion,
     StoredEnrichment,
+    Task,
     Topic,
 )
 
@@ -63,6 +67,15 @@ class PluginWork(msgspec.Struct, frozen=True):
     oldest_waiting_seconds: float
 
 
+class Coordination(msgspec.Struct, frozen=True):
+    """How many agents are here, and how much they have to do."""
+
+    agents_active: int
+    tasks_open: int
+    tasks_claimed: int
+    leases_active: int
+
+
 class Status(msgspec.Struct, frozen=True):
     """``GET /api/v1/status``"""
 
@@ -79,6 +92,7 @@ class Status(msgspec.Struct, frozen=True):
     metrics: dict[str, Any]
     """The metrics of the last full minute, as they stand in the log."""
     plugins: PluginWork = PluginWork(0, 0, 0.0)
+    coordination: Coordination = Coordination(0, 0, 0, 0)
 
 
 class PluginHealth(msgspec.Struct, frozen=True):
@@ -242,6 +256,86 @@ class FindingsResult(msgspec.Struct, frozen=True, omit_defaults=True):
     event_id: int | None
     """The last event that it wrote; null when all of it was there already."""
     duplicate: bool = False
+
+
+class AgentResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``event_id`` is null when nothing changed but the last sign of life."""
+
+    agent: Agent
+    event_id: int | None
+    duplicate: bool = False
+
+
+class OneAgent(msgspec.Struct, frozen=True):
+    """``GET /api/v1/agents/{name}``"""
+
+    agent: Agent
+
+
+class Agents(msgspec.Struct, frozen=True):
+    """Agents, the one last seen first. All of them fit in one answer, so ``cursor`` is always null."""
+
+    agents: list[Agent]
+    cursor: str | None = None
+
+
+class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``event_id`` is null for a renewal, and when nothing had to be done."""
+
+    task: Task
+    event_id: int | None
+    duplicate: bool = False
+
+
+class NextTask(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``POST /api/v1/tasks/claim_next``; ``task`` is null when none is open."""
+
+    task: Task | None
+    event_id: int | None
+    duplicate: bool = False
+
+
+class OneTask(msgspec.Struct, frozen=True):
+    """``GET /api/v1/tasks/{task_id}``"""
+
+    task: Task
+
+
+class Tasks(msgspec.Struct, frozen=True):
+    """Tasks, newest first."""
+
+    tasks: list[Task]
+    has_more: bool
+    cursor: str | None = None
+
+
+class LeaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``event_id`` is null for a renewal, also one by acquiring again what the holder has already."""
+
+    lease: Lease
+    event_id: int | None
+    duplicate: bool = False
+
+
+class OneLease(msgspec.Struct, frozen=True):
+    """``GET /api/v1/leases/{lease_id}``"""
+
+    lease: Lease
+
+
+class Leases(msgspec.Struct, frozen=True):
+    """Leases, newest first."""
+
+    leases: list[Lease]
+    has_more: bool
+    cursor: str | None = None
+
+
+class PathsChecked(msgspec.Struct, frozen=True):
+    """``POST /api/v1/leases/check``; ``hits`` is empty when every path is free."""
+
+    checked: int
+    hits: list[LeaseHit]
 
 
 class TokenRotated(msgspec.Struct, frozen=True):

@@ -93,3 +93,76 @@ class MessageVersion(msgspec.Struct, frozen=True):
     """Where a move took it, or where it was posted."""
     actor: str | None
     """Who posted or deleted it; the log does not say who edits or moves."""
+
+
+AgentState = Literal["active", "gone"]
+TaskStatus = Literal["open", "claimed", "completed", "cancelled"]
+LeaseMode = Literal["shared", "exclusive"]
+LeaseStatus = Literal["active", "released", "expired"]
+
+
+class Agent(msgspec.Struct, frozen=True):
+    """A registered participant. Its name is unique in a workspace and stays its own."""
+
+    name: str
+    program: str | None
+    model: str | None
+    session: str | None
+    """What the program calls its session. One session at a time goes by a name."""
+    state: AgentState
+    registered_at: str
+    last_seen_at: str
+    """The last sign of life; a reader of the file may see one that is a few seconds old."""
+
+
+class Task(msgspec.Struct, frozen=True):
+    """Something to be done, and the companion of a topic in which it is talked about."""
+
+    id: str
+    topic_id: str
+    channel_id: str
+    title: str
+    description: str | None
+    status: TaskStatus
+    created_by: str
+    holder: str | None
+    """Who works on it, or has done so."""
+    generation: int
+    """How often it was claimed. The holder's calls carry it, so that those of an earlier holder are refused."""
+    lease_expires_at: str | None
+    """When the claim ends unless it is renewed; null when the task is not claimed."""
+    created_at: str
+    updated_at: str
+    claimed_at: str | None = None
+    completed_at: str | None = None
+    result: str | None = None
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """Paths that somebody has reserved for a while. It warns others; nothing else keeps them out."""
+
+    id: str
+    holder: str
+    patterns: list[str]
+    mode: LeaseMode
+    reason: str | None
+    generation: int
+    """Larger than that of every earlier lease."""
+    acquired_at: str
+    expires_at: str
+    released_at: str | None
+    status: LeaseStatus
+
+
+class LeaseHit(msgspec.Struct, frozen=True):
+    """A lease of somebody else that is in the way."""
+
+    lease_id: str
+    holder: str
+    mode: LeaseMode
+    pattern: str
+    """The one of its patterns that is in the way."""
+    reason: str | None
+    expires_at: str
+    wanted: str
+    """The pattern or path that was asked for."""

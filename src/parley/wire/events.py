@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from parley.wire.entities import Attachment, Channel, Message, Span, Topic
+from parley.wire.entities import Agent, Attachment, Channel, Lease, Message, Span, Task, Topic
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -121,6 +121,87 @@ class AttachmentAdded(msgspec.Struct, frozen=True):
     attachment: Attachment
 
 
+class TaskCreated(msgspec.Struct, frozen=True):
+    task: Task
+    actor: str
+
+
+class TaskClaimed(msgspec.Struct, frozen=True):
+    task: Task
+    actor: str
+    previous_holder: str | None = None
+    """The holder itself, if it claimed the task again."""
+
+
+class TaskReleased(msgspec.Struct, frozen=True):
+    task: Task
+    actor: str | None
+    reason: str | None
+    previous_holder: str
+
+
+class TaskCompleted(msgspec.Struct, frozen=True):
+    task: Task
+    actor: str
+
+
+class TaskCancelled(msgspec.Struct, frozen=True):
+    task: Task
+    actor: str
+    reason: str | None
+    previous_holder: str | None
+
+
+class TaskTakenOver(msgspec.Struct, frozen=True):
+    task: Task
+    actor: str
+    reason: str | None
+    previous_holder: str
+    previous_generation: int
+    forced: bool
+
+
+class TaskExpired(msgspec.Struct, frozen=True):
+    task: Task
+    previous_holder: str
+
+
+class LeaseAcquired(msgspec.Struct, frozen=True):
+    lease: Lease
+
+
+class LeaseReleased(msgspec.Struct, frozen=True):
+    lease: Lease
+    actor: str | None
+    reason: str | None
+
+
+class LeaseExpired(msgspec.Struct, frozen=True):
+    lease: Lease
+
+
+class AgentRegistered(msgspec.Struct, frozen=True):
+    agent: Agent
+
+
+class AgentChanged(msgspec.Struct, frozen=True):
+    agent: Agent
+    reason: str
+
+
+class AgentLeft(msgspec.Struct, frozen=True):
+    agent: Agent
+    reason: str | None
+    released_tasks: list[str]
+    released_leases: list[str]
+
+
+class AgentSwept(msgspec.Struct, frozen=True):
+    agent: Agent
+    released_tasks: list[str]
+    released_leases: list[str]
+
+
 class SchemaMigrated(msgspec.Struct, frozen=True):
     from_version: int
     to_version: int
@@ -154,6 +235,20 @@ Payload = (
     | MessageMoved
     | MessageEnriched
     | AttachmentAdded
+    | TaskCreated
+    | TaskClaimed
+    | TaskReleased
+    | TaskCompleted
+    | TaskCancelled
+    | TaskTakenOver
+    | TaskExpired
+    | LeaseAcquired
+    | LeaseReleased
+    | LeaseExpired
+    | AgentRegistered
+    | AgentChanged
+    | AgentLeft
+    | AgentSwept
     | SchemaMigrated
     | WorkspaceAdopted
     | WorkspaceArchived
@@ -170,6 +265,20 @@ PAYLOADS: dict[str, type[Payload]] = {
     "message.moved_topic": MessageMoved,
     "message.enriched": MessageEnriched,
     "topic.attachment_added": AttachmentAdded,
+    "task.created": TaskCreated,
+    "task.claimed": TaskClaimed,
+    "task.released": TaskReleased,
+    "task.completed": TaskCompleted,
+    "task.cancelled": TaskCancelled,
+    "task.taken_over": TaskTakenOver,
+    "task.expired": TaskExpired,
+    "lease.acquired": LeaseAcquired,
+    "lease.released": LeaseReleased,
+    "lease.expired": LeaseExpired,
+    "agent.registered": AgentRegistered,
+    "agent.changed": AgentChanged,
+    "agent.left": AgentLeft,
+    "agent.swept": AgentSwept,
     "schema.migrated": SchemaMigrated,
     "workspace.adopted": WorkspaceAdopted,
     "workspace.archived": WorkspaceArchived,

@@ -13,6 +13,7 @@ import msgspec
 
 from parley.core.clock import iso
 from parley.workspace.queries import oldest_cursor, read_meta
+from parley.workspace.queries.agents import AGENT_COLUMNS
 from parley.workspace.queries.entities import (
     ATTACHMENT_COLUMNS,
     CHANNEL_COLUMNS,
@@ -20,6 +21,8 @@ from parley.workspace.queries.entities import (
     TOPIC_COLUMNS,
 )
 from parley.workspace.queries.events import columns_there
+from parley.workspace.queries.leases import LEASE_COLUMNS
+from parley.workspace.queries.tasks import TASK_COLUMNS
 
 EXPORT_VERSION: Final = 1
 _ENRICHMENT_COLUMNS: Final = "id, message_id, plugin_name, kind, span_start, span_end, data_json, created_at, outdated"
@@ -32,6 +35,9 @@ _TABLES: Final = {
     "message": (MESSAGE_COLUMNS, "messages ORDER BY seq"),
     "attachment": (ATTACHMENT_COLUMNS, "topic_attachments ORDER BY id"),
     "enrichment": (_ENRICHMENT_COLUMNS, "enrichments ORDER BY id"),
+    "agent": (AGENT_COLUMNS, "agents ORDER BY name"),
+    "task": (TASK_COLUMNS, "tasks ORDER BY id"),
+    "lease": (LEASE_COLUMNS, "leases ORDER BY generation"),
     "event": (_EVENT_COLUMNS, "events WHERE event_id > :since ORDER BY event_id"),
 }
 KINDS: Final = tuple(_TABLES)
@@ -86,7 +92,7 @@ def _lines(connection: apsw.Connection, kind: str, since: int) -> Iterator[dict[
 
 
 def _entity(kind: str, members: dict[str, Any]) -> dict[str, Any]:
-    for column in ("value_json", "data_json"):
+    for column in ("value_json", "data_json", "patterns"):
         if column in members:
             members[column] = msgspec.Raw(members[column].encode())
     return {"type": kind, **members}

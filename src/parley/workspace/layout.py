@@ -57,6 +57,11 @@ class Workspace:
         return self.state / "backups"
 
     @property
+    def agents(self) -> Path:
+        """What agents keep for themselves: their names by session, and how far each has read."""
+        return self.state / "agents"
+
+    @property
     def archives(self) -> Path:
         """Sealed files with the events and messages that were archived."""
         return self.state / "archives"

@@ -1,8 +1,8 @@
 """Reading a workspace's database without its hub: while one runs, after it stopped, and from a read-only mount.
 
-An Agentlip database that was not adopted yet can be read too. It lacks what adoption adds; temporary views, which live
-in this connection and shadow the tables of the same name, give it the shape that the queries expect. Archives are
-databases of the same schema and open the same way.
+A database of an older schema, which no hub has opened since an upgrade, can be read too, and so can an Agentlip one
+that was not adopted yet. What they lack is given by temporary views, which live in this connection and shadow the
+tables of the same name. Archives are databases of the same schema and open the same way.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,20 @@ import apsw
 from parley.core.errors import ServiceUnavailable, WorkspaceNotFound
 from parley.sqlite import apply_pragma, open_reader, translate
 from parley.workspace.layout import Workspace
+from parley.workspace.queries.agents import AGENT_COLUMNS
 from parley.workspace.queries.entities import read_meta
-from parley.workspace.versions import read_versions, refuse_newer
+from parley.workspace.queries.leases import LEASE_COLUMNS
+from parley.workspace.queries.tasks import TASK_COLUMNS
+from parley.workspace.versions import Versions, read_versions, refuse_newer
 
 _SHAPE_OF_ADOPTED: Final = (
     "CREATE TEMP VIEW messages AS SELECT rowid AS seq, *, NULL AS reply_to FROM main.messages",
     "CREATE TEMP VIEW archives AS SELECT NULL AS name, NULL AS up_to_event_id WHERE FALSE",
+)
+_COORDINATION_SINCE: Final = 3
+_SHAPE_BEFORE_COORDINATION: Final = tuple(
+    f"CREATE TEMP VIEW {table} AS SELECT {', '.join(f'NULL AS {column}' for column in columns.split(', '))} WHERE FALSE"
+    for table, columns in (("agents", AGENT_COLUMNS), ("tasks", TASK_COLUMNS), ("leases", LEASE_COLUMNS))
 )
 
 
@@ -65,11 +73,7 @@ def open_reading_file(path: Path) -> Reading:
         refuse_newer(versions)
         if versions == (0, 0):
             raise ServiceUnavailable(f"{path.name} is empty: no hub has prepared it yet", reason="not_prepared")
-        if versions.adoptable:
-            apply_pragma(connection, "query_only", 0)  # it counts views of this connection's own as writing
-            for statement in _SHAPE_OF_ADOPTED:
-                connection.execute(statement)
-            apply_pragma(connection, "query_only", 1)
+        _give_shape(connection, versions)
         return Reading(connection, path, read_meta(connection, "db_id") or "", versions.parley)
     except apsw.Error as error:
         connection.close()
@@ -77,3 +81,15 @@ def open_reading_file(path: Path) -> Reading:
     except BaseException:
         connection.close()
         raise
+
+
+def _give_shape(connection: apsw.Connection, versions: Versions) -> None:
+    """Shows what this file lacks as empty."""
+    lacking = _SHAPE_OF_ADOPTED if versions.adoptable else ()
+    if versions.parley < _COORDINATION_SINCE:
+        lacking += _SHAPE_BEFORE_COORDINATION
+    if lacking:
+        apply_pragma(connection, "query_only", 0)  # it counts views of this connection's own as writing
+        for statement in lacking:
+            connection.execute(statement)
+        apply_pragma(connection, "query_only", 1)

@@ -154,6 +154,52 @@ async def _database_corrupt(make: MakeHub) -> httpx.Response:
     return await hub.api.client.post(CHANNELS, json={"name": "a"})
 
 
+async def _agent_name_taken(make: MakeHub) -> httpx.Response:
+    hub = await make()
+    body = {"name": "ann", "session": "one"}
+    await hub.api.call("POST", "/api/v1/agents", body, status=201)
+    return await hub.api.client.post("/api/v1/agents", json={**body, "session": "two"})
+
+
+async def _claimed(make: MakeHub) -> tuple[OpenHub, str]:
+    hub = await make()
+    body = {"title": "a", "created_by": "ann", "channel_id": await hub.api.channel()}
+    task_id = (await hub.api.call("POST", "/api/v1/tasks", body, status=201))["task"]["id"]
+    path = f"/api/v1/tasks/{task_id}"
+    await hub.api.call("PATCH", path, {"op": "claim", "holder": "ann"})
+    return hub, path
+
+
+async def _task_held(make: MakeHub) -> httpx.Response:
+    hub, path = await _claimed(make)
+    return await hub.api.client.patch(path, json={"op": "claim", "holder": "bob"})
+
+
+async def _task_not_held(make: MakeHub) -> httpx.Response:
+    hub, path = await _claimed(make)
+    return await hub.api.client.patch(path, json={"op": "renew", "holder": "bob", "generation": 1})
+
+
+async def _task_closed(make: MakeHub) -> httpx.Response:
+    hub, path = await _claimed(make)
+    await hub.api.call("PATCH", path, {"op": "cancel", "actor": "ann"})
+    return await hub.api.client.patch(path, json={"op": "complete", "holder": "ann", "generation": 1})
+
+
+async def _lease_conflict(make: MakeHub) -> httpx.Response:
+    hub = await make()
+    await hub.api.call("POST", "/api/v1/leases", {"holder": "ann", "patterns": ["src/**"]}, status=201)
+    return await hub.api.client.post("/api/v1/leases", json={"holder": "bob", "patterns": ["src/a.py"]})
+
+
+async def _lease_lost(make: MakeHub) -> httpx.Response:
+    hub = await make()
+    body = {"holder": "ann", "patterns": ["src/**"]}
+    lease = (await hub.api.call("POST", "/api/v1/leases", body, status=201))["lease"]
+    renewal = {"op": "renew", "holder": "bob", "generation": lease["generation"]}
+    return await hub.api.client.patch(f"/api/v1/leases/{lease['id']}", json=renewal)
+
+
 def checkpoint(workspace: Workspace) -> None:
     connection = open_writer(workspace.db)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -190,6 +236,12 @@ CASES: dict[str, Callable[[MakeHub], Awaitable[httpx.Response]]] = {
     "ORIGIN_FORBIDDEN": _origin_forbidden,
     "CURSOR_EXPIRED": _cursor_expired,
     "MESSAGE_ARCHIVED": _message_archived,
+    "AGENT_NAME_TAKEN": _agent_name_taken,
+    "TASK_HELD": _task_held,
+    "TASK_NOT_HELD": _task_not_held,
+    "TASK_CLOSED": _task_closed,
+    "LEASE_CONFLICT": _lease_conflict,
+    "LEASE_LOST": _lease_lost,
     "RATE_LIMITED": _rate_limited,
     "SERVICE_UNAVAILABLE": _service_unavailable,
     "SHUTTING_DOWN": _shutting_down,

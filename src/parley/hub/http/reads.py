@@ -65,7 +65,7 @@ async def channels(hub: "Hub", call: Call) -> Answer:
 
 
 async def topics(hub: "Hub", call: Call) -> Answer:
-    limit = _limit(hub, call, PAGE_LIMIT_DEFAULT)
+    limit = limit_of(hub, call, PAGE_LIMIT_DEFAULT)
     offset = parse_cursor(call.query.text("cursor"), "rows").offset
     if offset is None:
         offset = call.query.integer("offset", default=0, low=0, high=OFFSET_MAX)
@@ -100,7 +100,7 @@ async def history(hub: "Hub", call: Call) -> Answer:
 
 
 async def move_preview(hub: "Hub", call: Call) -> Answer:
-    to_topic_id = _id(call, "to_topic_id")
+    to_topic_id = id_of(call, "to_topic_id")
     if to_topic_id is None:
         raise InvalidInput("to_topic_id must be given", field="to_topic_id")
     mode = cast(MoveMode, call.query.choice("mode", get_args(MoveMode)))
@@ -116,8 +116,8 @@ async def enrichments(hub: "Hub", call: Call) -> Answer:
 
 async def messages(hub: "Hub", call: Call) -> Answer:
     query = call.query
-    limit = _limit(hub, call, PAGE_LIMIT_DEFAULT)
-    before_id, after_id = _id(call, "before_id"), _id(call, "after_id")
+    limit = limit_of(hub, call, PAGE_LIMIT_DEFAULT)
+    before_id, after_id = id_of(call, "before_id"), id_of(call, "after_id")
     position = parse_cursor(query.text("cursor"), "messages")
     before_id, after_id = position.before_id or before_id, position.after_id or after_id
     from_oldest = query.choice("order", ("newest", "oldest")) == "oldest" and before_id is None and after_id is None
@@ -148,7 +148,7 @@ async def search(hub: "Hub", call: Call) -> Answer:
     text = call.query.text("query") or call.query.text("q") or ""
     if not text.strip() or len(text) > SEARCH_QUERY_CHARS_MAX:
         raise InvalidInput(f"query must have 1 to {SEARCH_QUERY_CHARS_MAX} characters", field="query")
-    limit = _limit(hub, call, SEARCH_LIMIT_DEFAULT)
+    limit = limit_of(hub, call, SEARCH_LIMIT_DEFAULT)
     offset = parse_cursor(call.query.text("cursor"), "rows").offset or 0
     channel = call.query.text("channel") or call.query.text("channel_id")
     if channel is not None:
@@ -178,7 +178,7 @@ async def events(hub: "Hub", call: Call) -> Answer:
         limit = _tail(hub, call)
         read = partial(queries.tail_events, until=latest, limit=limit, channels=channels, topics=topics)
         return Answer(200, EventPage(latest, await hub.store.read_slow(read), False, latest))
-    limit = _limit(hub, call, EVENTS_LIMIT_DEFAULT)
+    limit = limit_of(hub, call, EVENTS_LIMIT_DEFAULT)
     after = _after(hub, call)
     read = partial(queries.read_events, after=after, until=latest, limit=limit, channels=channels, topics=topics)
     found = await hub.store.read_slow(read)
@@ -204,12 +204,14 @@ def _after(hub: "Hub", call: Call) -> int:
     return after
 
 
-def _limit(hub: "Hub", call: Call, default: int) -> int:
+def limit_of(hub: "Hub", call: Call, default: int) -> int:
+    """How many rows are asked for."""
     most = hub.settings.limits.page_max
     return call.query.integer("limit", default=min(default, most), low=1, high=most)
 
 
-def _id(call: Call, name: str) -> str | None:
+def id_of(call: Call, name: str) -> str | None:
+    """A parameter that is an id, if it is given."""
     text = call.query.text(name)
     if text is not None and not is_id(text):
         raise InvalidInput(f"{name} is not a valid id", field=name)

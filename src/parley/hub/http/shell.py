@@ -177,7 +177,12 @@ class Shell:
             if not (hub.settings.hub.open_reads and endpoint.method == "GET") or endpoint.always_closed:
                 self._authenticate(endpoint, headers, limit)
             agent = headers.get(b"x-parley-agent")
-            _take(hub.limiter, agent.decode("latin-1") if agent else scope["client"], limit)
+            if agent:
+                name = agent.decode("latin-1")
+                _take(hub.limiter, name, limit)
+                hub.presence.saw(name)
+            else:
+                _take(hub.limiter, scope["client"], limit)
             hub.touch()
             body = await self._body(route, headers, receive) if endpoint.method != "GET" else None
             query_string = scope["query_string"]

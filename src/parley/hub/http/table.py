@@ -21,6 +21,7 @@ from parley.core.limits import (
     SEARCH_LIMIT_DEFAULT,
 )
 from parley.hub.http import page, reads, writes
+from parley.hub.http.coordination import COORDINATION
 from parley.hub.http.endpoint import Endpoint, Param
 from parley.wire import answers, requests
 from parley.wire.events import EventPage
@@ -279,6 +280,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
             _CURSOR,
         ),
     ),
+    *COORDINATION,
     Endpoint(
         "GET",
         "/api/v1/events",

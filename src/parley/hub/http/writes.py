@@ -48,21 +48,21 @@ async def re_enrich(hub: "Hub", call: Call) -> Answer:
 
 async def post_channel(hub: "Hub", call: Call) -> Answer:
     request = cast(CreateChannel, call.body)
-    once = _once(call, "channel.create", "", {"name": request.name, "description": request.description})
+    once = once_of(call, "channel.create", "", {"name": request.name, "description": request.description})
     result = await hub.store.write(lambda tx: create_channel(tx, request, once))
     return Answer(200 if result.duplicate else 201, result)
 
 
 async def post_topic(hub: "Hub", call: Call) -> Answer:
     request = cast(CreateTopic, call.body)
-    once = _once(call, "topic.create", request.channel_id, {"title": request.title})
+    once = once_of(call, "topic.create", request.channel_id, {"title": request.title})
     result = await hub.store.write(lambda tx: create_topic(tx, request, once))
     return Answer(200 if result.duplicate else 201, result)
 
 
 async def patch_topic(hub: "Hub", call: Call) -> Answer:
     request, topic_id = cast(RenameTopic, call.body), call.path["topic_id"]
-    once = _once(call, "topic.rename", topic_id, {"title": request.title})
+    once = once_of(call, "topic.rename", topic_id, {"title": request.title})
     return Answer(200, await hub.store.write(lambda tx: rename_topic(tx, topic_id, request, once)))
 
 
@@ -77,7 +77,7 @@ async def post_message(hub: "Hub", call: Call) -> Answer:
     once = None
     if call.key is not None:
         fields = {"sender": request.sender}
-        once = _once(
+        once = once_of(
             call, "message.create", request.topic_id, fields, request.content_raw, reply_to=request.reply_to or ""
         )
     urls = hub.settings.urls
@@ -91,18 +91,18 @@ async def patch_message(hub: "Hub", call: Call) -> Answer:
         return await _edit(hub, call, message_id, request)
     if isinstance(request, DeleteMessage):
         fields = {"sender": request.actor, "expected_version": request.expected_version}
-        once = _once(call, "message.delete", message_id, fields)
+        once = once_of(call, "message.delete", message_id, fields)
         return Answer(200, await hub.store.write(lambda tx: delete_message(tx, message_id, request, once)))
     move = cast(MoveMessage, request)
     fields = {"to_topic_id": move.to_topic_id, "mode": move.mode, "expected_version": move.expected_version}
-    once = _once(call, "message.move", message_id, fields)
+    once = once_of(call, "message.move", message_id, fields)
     return Answer(200, await hub.moves.run(message_id, move, once))
 
 
 async def _edit(hub: "Hub", call: Call, message_id: str, request: EditMessage) -> Answer:
     check_content(request.content_raw, hub.settings.limits.message_bytes_max)
     fields = {"expected_version": request.expected_version}
-    once = _once(call, "message.edit", message_id, fields, request.content_raw)
+    once = once_of(call, "message.edit", message_id, fields, request.content_raw)
     urls, queue = hub.settings.urls, hub.derived.queue
     return Answer(200, await hub.store.write(lambda tx: edit_message(tx, message_id, request, urls, once, queue)))
 
@@ -116,7 +116,7 @@ async def post_attachment(hub: "Hub", call: Call) -> Answer:
         "dedupe_key": request.dedupe_key,
         "source_message_id": request.source_message_id,
     }
-    once = _once(call, "attachment.add", topic_id, fields, value_text)
+    once = once_of(call, "attachment.add", topic_id, fields, value_text)
     result = await hub.store.write(lambda tx: add_attachment(tx, topic_id, request, value_text, once))
     return Answer(200 if result.event_id is None or result.duplicate else 201, result)
 
@@ -129,7 +129,7 @@ async def post_findings(hub: "Hub", call: Call) -> Answer:
     once = None
     if call.key is not None:
         said = encode_json([request.enrichments, request.attachments]).decode()
-        once = _once(call, "findings.store", message_id, fields, said)
+        once = once_of(call, "findings.store", message_id, fields, said)
     bytes_max = hub.settings.limits.attachment_bytes_max
     return Answer(200, await hub.store.write(lambda tx: store_findings(tx, message_id, request, bytes_max, once)))
 
@@ -146,7 +146,7 @@ def idempotency_key(header: bytes | None) -> str | None:
     return header.decode("ascii")
 
 
-def _once(
+def once_of(
     call: Call, operation: str, target: str, fields: dict[str, Any], content: str = "", *, reply_to: str = ""
 ) -> Once | None:
     """The request's key with its fingerprint: the operation, what it acts on, who asks, and what it says."""

@@ -52,6 +52,7 @@ def rename_topic(tx: Tx, topic_id: str, request: RenameTopic, once: Once | None 
     if (before := earlier(tx, once)) is not None:
         return TopicResult(topic_of(tx.db, before.entity_id), before.event_id or 0, duplicate=True)
     old = topic_of(tx.db, topic_id)
+    topic_id = old.id
     if request.title != old.title:
         _refuse_taken_title(tx, old.channel_id, request.title)
     tx.db.execute("UPDATE topics SET title = ?, updated_at = ? WHERE id = ?", (request.title, tx.ts, topic_id))
@@ -69,7 +70,7 @@ def rename_topic(tx: Tx, topic_id: str, request: RenameTopic, once: Once | None 
 
 
 def topic_of(db: apsw.Connection, topic_id: str) -> Topic:
-    """The topic. Raises ``NotFound``."""
+    """The topic, by its id or that of its task. Raises ``NotFound``."""
     topic = queries.get_topic(db, topic_id)
     if topic is None:
         raise NotFound(f"Topic not found: {topic_id}", topic_id=topic_id)

@@ -67,6 +67,7 @@ def start_move(
 def preview_move(db: apsw.Connection, message_id: str, to_topic_id: str, mode: MoveMode) -> MovePreview:
     """What a move would take along if it were made now."""
     span = _selected(db, message_of(db, message_id), to_topic_id, mode)
+    to_topic_id = span.to_topic_id
     if span.from_topic_id == to_topic_id:
         return MovePreview(0, None, None, span.from_topic_id, to_topic_id)
     found: Any = db.execute(

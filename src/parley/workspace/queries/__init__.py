@@ -1,5 +1,6 @@
 """Read queries over any connection to a workspace's database: constant statements in, wire structs out."""
 
+from parley.workspace.queries.agents import get_agent, list_agents
 from parley.workspace.queries.derived import list_enrichments, message_history
 from parley.workspace.queries.entities import (
     Page,
@@ -26,7 +27,9 @@ from parley.workspace.queries.events import (
     stored_state,
     tail_events,
 )
+from parley.workspace.queries.leases import get_lease, list_leases
 from parley.workspace.queries.search import Hits, search
+from parley.workspace.queries.tasks import get_task, list_tasks, topic_id_of
 
 __all__ = [
     "Floor",
@@ -34,15 +37,21 @@ __all__ = [
     "Page",
     "find_attachment",
     "find_channel",
+    "get_agent",
     "get_attachment",
     "get_channel",
+    "get_lease",
     "get_message",
+    "get_task",
     "get_topic",
     "largest_ids",
     "latest_event_id",
+    "list_agents",
     "list_attachments",
     "list_channels",
     "list_enrichments",
+    "list_leases",
+    "list_tasks",
     "list_topics",
     "logged_events",
     "message_history",
@@ -54,4 +63,5 @@ __all__ = [
     "search",
     "stored_state",
     "tail_events",
+    "topic_id_of",
 ]

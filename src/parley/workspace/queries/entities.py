@@ -14,6 +14,7 @@ import msgspec
 from parley.core import ids
 from parley.core.errors import InvalidInput, NotFound
 from parley.wire.entities import Attachment, Channel, ListedTopic, Message, Topic
+from parley.workspace.queries.tasks import topic_id_of
 
 CHANNEL_COLUMNS: Final = "id, name, description, created_at"
 TOPIC_COLUMNS: Final = "id, channel_id, title, created_at, updated_at"
@@ -68,6 +69,8 @@ _LARGEST: Final = {
         (ids.MESSAGE, "messages"),
         (ids.ATTACHMENT, "topic_attachments"),
         (ids.ENRICHMENT, "enrichments"),
+        (ids.TASK, "tasks"),
+        (ids.LEASE, "leases"),
     )
 }
 LARGEST_ARCHIVED_ID: Final = "largest_archived_id"
@@ -118,8 +121,8 @@ def list_topics(
 
 
 def get_topic(connection: apsw.Connection, topic_id: str) -> Topic | None:
-    """One topic."""
-    row: Any = connection.execute(_TOPIC, (topic_id,)).fetchone()
+    """One topic, by its id or that of its task."""
+    row: Any = connection.execute(_TOPIC, (topic_id_of(connection, topic_id),)).fetchone()
     return None if row is None else Topic(*row)
 
 
@@ -146,7 +149,7 @@ def page_messages(
     from ``after_id`` on. Raises ``NotFound`` for an anchor that does not exist.
     """
     if topic_id is not None:
-        scope, scope_id = "topic_id", topic_id
+        scope, scope_id = "topic_id", topic_id_of(connection, topic_id)
     elif channel_id is not None:
         scope, scope_id = "channel_id", channel_id
     else:
@@ -169,6 +172,7 @@ def page_messages(
 
 def list_attachments(connection: apsw.Connection, topic_id: str, kind: str | None = None) -> list[Attachment]:
     """A topic's attachments, newest first."""
+    topic_id = topic_id_of(connection, topic_id)
     if kind is None:
         found = connection.execute(_ATTACHMENTS, (topic_id,))
     else:

@@ -16,6 +16,7 @@ import msgspec
 from parley.core.canonical import canonical_json
 from parley.core.fold import TABLES, HubState, LoggedEvent, Row
 from parley.wire.events import Entity, EventRow, Scope
+from parley.workspace.queries.tasks import topic_id_of
 
 _COLUMNS: Final = (
     "event_id, ts, name, data_json, scope_channel_id, scope_topic_id, scope_topic_id2, entity_type, entity_id"
@@ -126,11 +127,13 @@ def stored_state(connection: apsw.Connection) -> HubState:
     for table, known in TABLES.items():
         rows = state.table(table)
         columns = columns_there(connection, table, known)
+        if not columns:
+            continue  # an archive from before the table came to be
         for values in connection.execute(f"SELECT {', '.join(columns)} FROM {table}"):
             row: Row = dict(zip(columns, values, strict=True))
             for column in _JSON_COLUMNS & row.keys():
                 row[column] = canonical_json(_decode_object(row[column])).decode()
-            rows[row["id"]] = row
+            rows[row[known[0]]] = row
     state.last_event_id = latest_event_id(connection)
     return state
 
@@ -166,7 +169,7 @@ def _streams(
     topics: Iterable[str] | None,
 ) -> list[Iterator[Any]]:
     """One ordered stream per channel and per topic, a topic's as the place a message left and as the one it went to."""
-    topics = tuple(dict.fromkeys(topics or ()))
+    topics = tuple(dict.fromkeys(topic_id_of(connection, each) for each in topics or ()))
     return [
         connection.execute(statements[scope], (scope_id, *bounds))
         for scope, wanted in zip(_SCOPES, (dict.fromkeys(channels or ()), topics, topics), strict=True)

@@ -13,6 +13,7 @@ import msgspec
 
 from parley.wire.entities import Message
 from parley.workspace.queries.entities import MESSAGE_COLUMNS
+from parley.workspace.queries.tasks import topic_id_of
 
 FTS_TABLE: Final = "messages_fts"
 
@@ -59,6 +60,7 @@ def search(
     words = query.split()
     # Words without a letter or digit have no entry in the index, but can be compared.
     by_index = has_index(connection) and any(character.isalnum() for character in query)
+    topic_id = None if topic_id is None else topic_id_of(connection, topic_id)
     window = (channel_id, topic_id, limit + 1, offset)
     if not words:
         found: list[Message] = []

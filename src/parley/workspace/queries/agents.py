@@ -1,0 +1,41 @@
+"""Reading agents."""
+
+from itertools import starmap
+from typing import Any, Final
+
+import apsw
+
+from parley.wire.entities import Agent, AgentState
+
+AGENT_COLUMNS: Final = "name, program, model, session, state, registered_at, last_seen_at"
+_AGENT: Final = f"SELECT {AGENT_COLUMNS} FROM agents WHERE name = ?"
+_OF_SESSION: Final = (
+    f"SELECT {AGENT_COLUMNS} FROM agents WHERE session = ? ORDER BY state, last_seen_at DESC, name LIMIT 1"
+)
+_AGENTS: Final = f"SELECT {AGENT_COLUMNS} FROM agents ORDER BY last_seen_at DESC, name"
+_AGENTS_IN_STATE: Final = f"SELECT {AGENT_COLUMNS} FROM agents WHERE state = ? ORDER BY last_seen_at DESC, name"
+_SILENT: Final = "SELECT name FROM agents WHERE state = 'active' AND last_seen_at <= ? ORDER BY last_seen_at LIMIT ?"
+
+
+def get_agent(connection: apsw.Connection, name: str) -> Agent | None:
+    """One agent."""
+    row: Any = connection.execute(_AGENT, (name,)).fetchone()
+    return None if row is None else Agent(*row)
+
+
+def agent_of_session(connection: apsw.Connection, session: str) -> Agent | None:
+    """The agent whose session this is or was last; of several, one that is here."""
+    row: Any = connection.execute(_OF_SESSION, (session,)).fetchone()
+    return None if row is None else Agent(*row)
+
+
+def list_agents(connection: apsw.Connection, state: AgentState | None = None) -> list[Agent]:
+    """Agents, the one last seen first."""
+    rows = connection.execute(_AGENTS) if state is None else connection.execute(_AGENTS_IN_STATE, (state,))
+    return list(starmap(Agent, rows))
+
+
+def silent_agents(connection: apsw.Connection, since: str, limit: int) -> list[str]:
+    """Names of agents that are said to be here and were last seen at this time or earlier, the longest silent first."""
+    rows: Any = connection.execute(_SILENT, (since, limit))
+    return [name for (name,) in rows]
