@@ -182,6 +182,28 @@ def many_files(workspace: Workspace) -> None:
         write(workspace, f"own/{number}.txt", "")
 
 
+def many_folders(workspace: Workspace) -> None:
+    """Each in the one before."""
+    write(workspace, "own/__init__.py")
+    (workspace.root / "own" / "/".join("d" * MODULE_FILES_MAX)).mkdir(parents=True)
+
+
+def name_of_two_lines(workspace: Workspace) -> None:
+    write(workspace, "own/__init__.py")
+    write(workspace, "own/a.txt\n    network: no", "")
+
+
+def name_that_is_no_text(workspace: Workspace) -> None:
+    write(workspace, "own/__init__.py")
+    write(workspace, os.fsdecode(b"own/\xff.txt"), "")
+
+
+def file_of_the_workspace(workspace: Workspace) -> None:
+    write(workspace, "own/__init__.py")
+    write(workspace, "secrets.env", "KEY=1")
+    (workspace.root / "own" / "data").symlink_to("../secrets.env")
+
+
 def large_package(workspace: Workspace) -> None:
     write(workspace, "own/__init__.py")
     for name in ("a", "b"):
@@ -198,8 +220,8 @@ def pipe(workspace: Workspace) -> None:
 
 def linked_folder(workspace: Workspace) -> None:
     write(workspace, "own/__init__.py")
-    write(workspace, "more/a.py")
-    (workspace.root / "own" / "more").symlink_to(workspace.root / "more")
+    write(workspace, "own/inner/a.py")
+    (workspace.root / "own" / "more").symlink_to(workspace.root / "own" / "inner")
 
 
 @pytest.mark.parametrize(
@@ -223,6 +245,10 @@ def linked_folder(workspace: Workspace) -> None:
         (lambda w: write(w, "own.py", b"#" * (MODULE_BYTES_MAX + 1)), "own.py", "larger than 4 MiB"),
         (large_package, "own", "larger than 4 MiB"),
         (many_files, "own", f"own has more than {MODULE_FILES_MAX} files"),
+        (many_folders, "own", f"own has more than {MODULE_FILES_MAX} files"),
+        (name_of_two_lines, "own", r"own has a file whose name cannot be shown: 'a.txt\n    network: no'"),
+        (name_that_is_no_text, "own", r"own has a file whose name cannot be shown: '\udcff.txt'"),
+        (file_of_the_workspace, "own", "own/data leads out of its module, to "),
         (link_to_itself, "own.py", "own.py"),
         (pipe, "own.py", "own.py is not a plain file"),
         (linked_folder, "own", "own/more is not a plain file"),

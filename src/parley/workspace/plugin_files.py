@@ -1,7 +1,8 @@
 """Reading a plugin's module, which may have come with a cloned repository, into memory.
 
 What a path leads to is not trusted for being named in ``parley.toml``: it must lie in the workspace, outside the state
-folder, be a plain file or a folder of plain files, and be small. Reading never waits, whatever the file is.
+folder, be a plain file or a folder of plain files, and be small. Reading never waits, whatever the file is. A folder
+holds its files itself: by a link to another place of the workspace a plugin would see what is not its own.
 """
 
 import keyword
@@ -17,6 +18,7 @@ from parley.workspace.layout import Workspace
 MODULE_BYTES_MAX: Final = 4 * 1024 * 1024
 """All files of a module together; they are held in memory and copied into each of its processes."""
 MODULE_FILES_MAX: Final = 500
+"""Files and folders together, so that a large tree which was named by mistake is not walked through to its end."""
 _PACKAGE_FILE: Final = "__init__.py"
 
 
@@ -42,7 +44,7 @@ def _read(workspace: Workspace, path: Path, module: str) -> Mapping[str, bytes]:
         _check_import_name(name, module)
         if not (path / _PACKAGE_FILE).exists():
             raise UnusableModule(f"{module} is a folder without {_PACKAGE_FILE}")
-        sources = [(f"{name}/{found.relative_to(path)}", found) for found in _walk(path)]
+        sources = [(f"{name}/{found.relative_to(path)}", found) for found in _walk(path, module)]
     else:
         if not name.endswith(".py"):
             raise UnusableModule(f"{module} is neither a .py file nor a folder with {_PACKAGE_FILE}")
@@ -50,10 +52,11 @@ def _read(workspace: Workspace, path: Path, module: str) -> Mapping[str, bytes]:
         sources = [(name, path)]
     room = MODULE_BYTES_MAX
     for relative, source in sources:
-        files[relative] = _read_plain(_inside(workspace, source, relative), relative, room)
+        real = _inside(workspace, source, relative)
+        if not real.is_relative_to(path):
+            raise UnusableModule(f"{relative} leads out of its module, to {real}")
+        files[relative] = _read_plain(real, relative, room)
         room -= len(files[relative])
-        if len(files) > MODULE_FILES_MAX:
-            raise UnusableModule(f"{module} has more than {MODULE_FILES_MAX} files")
     return files
 
 
@@ -70,17 +73,25 @@ def _inside(workspace: Workspace, path: Path, shown: str) -> Path:
     return real
 
 
-def _walk(folder: Path) -> Iterator[Path]:
+def _walk(folder: Path, module: str) -> Iterator[Path]:
     """The files of a package in a stable order, without what is hidden or compiled."""
-    with os.scandir(folder) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
-    for entry in entries:
-        if entry.name.startswith(".") or entry.name == "__pycache__" or entry.name.endswith(".pyc"):
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path))
-        else:
-            yield Path(entry.path)
+    waiting, count = [folder], 0
+    while waiting:
+        with os.scandir(waiting.pop()) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name == "__pycache__" or entry.name.endswith(".pyc"):
+                continue
+            count += 1
+            if count > MODULE_FILES_MAX:
+                raise UnusableModule(f"{module} has more than {MODULE_FILES_MAX} files")
+            # Whoever is asked for trust reads these names: none may look like something else.
+            if not entry.name.isprintable():
+                raise UnusableModule(f"{module} has a file whose name cannot be shown: {entry.name!a}")
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(Path(entry.path))
+            else:
+                yield Path(entry.path)
 
 
 def _read_plain(path: Path, shown: str, room: int) -> bytes:
