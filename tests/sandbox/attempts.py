@@ -251,7 +251,7 @@ resource.prlimit(facts['pid'], resource.RLIMIT_CORE)
 print('DONE')
 """,
     "change the hub's priority": """
-os.setpriority(os.PRIO_PROCESS, facts['pid'], 1)
+os.setpriority(os.PRIO_PROCESS, facts['pid'], min(os.getpriority(os.PRIO_PROCESS, 0) + 1, 19))
 print('DONE')
 """,
     "read who is on this machine": "print('DONE' if 'root' in open('/etc/passwd').read() else '')",
