@@ -24,6 +24,7 @@ UPPER_CASE = {
     "PARLEY_WORKSPACE",
     "PARLEY_AGENT",
     "PARLEY_HOME",
+    "PARLEY_HUB_TOKEN",
     "PARLEY_SESSION",
 }
 WORD = r"[a-z][a-z-]*"

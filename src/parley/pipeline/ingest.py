@@ -1,0 +1,196 @@
+"""Bronze: taking new events of the hubs into the lake, each once.
+
+A run reads each hub's cursor from the table, reads what came after it, and commits the files together with the new
+cursors. Reading and writing are one step of a task: it reads its range into Arrow batches and writes them to Parquet
+files at once, so nothing of an event ever passes through the JVM. The driver commits once a round.
+
+Two runs at once are harmless. If another run moved a cursor while this one was reading, the commit is refused, the
+files are removed and the round is planned again from where the cursors stand now.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from parley.core.clock import Clock, SystemClock
+from parley.core.errors import LakeConflict
+from parley.pipeline.hubs import HubRef
+from parley.pipeline.lake.catalogue.bronze import EVENTS, NO_DAY
+from parley.pipeline.lake.commit import Step, commit, discard, ensure_table
+from parley.pipeline.lake.files import FACTS_DDL, DataFile, TableWriter, Task, collect_files, tell
+from parley.pipeline.lake.place import Lake
+from parley.pipeline.source.ranges import RANGE_EVENTS, EventRange, pack, split
+from parley.pipeline.source.reading import read_bounds, read_range
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CURSOR_PREFIX: Final = "parley.bronze."
+ROUND_EVENTS: Final = 2_000_000
+"""Events in one commit: what a kill can cost, and how often progress is told."""
+CONFLICTS_MAX: Final = 20
+"""Rounds in a row that others may win; each of them took events in, so this is far more than two runs need."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubPlan:
+    """What one hub has for the lake. ``problem`` says in words why its events cannot be what they should be."""
+
+    hub: HubRef
+    cursor: int | None
+    lo: int
+    hi: int
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """What a run has done."""
+
+    events: int = 0
+    files: int = 0
+    bytes: int = 0
+    commits: int = 0
+    conflicts: int = 0
+    version: int = 0
+    cursors: dict[str, int] = field(default_factory=dict[str, int])
+    problems: list[str] = field(default_factory=list[str])
+
+
+Progress = Callable[[int, int], None]
+"""Is told how many events are in the lake of how many that were waiting."""
+
+
+def ingest(
+    spark: "SparkSession",
+    lake: Lake,
+    hubs: Sequence[HubRef],
+    *,
+    clock: Clock | None = None,
+    progress: Progress = lambda done, total: None,
+    round_events: int = ROUND_EVENTS,
+) -> IngestReport:
+    """Takes everything into the lake that the hubs hold now and that is not there yet."""
+    clock = clock or SystemClock()
+    report = IngestReport()
+    until = {hub.db_id: read_bounds(hub).hi for hub in hubs}
+    lost = 0
+    while lost <= CONFLICTS_MAX:
+        plans = plan(lake, hubs, until)
+        report.problems = [each.problem for each in plans if each.problem is not None]
+        report.cursors = {each.hub.db_id: each.cursor or 0 for each in plans}
+        waiting = sum(each.hi - each.lo for each in plans)
+        progress(report.events, report.events + waiting)
+        chosen = list(_first(plans, round_events))
+        if not chosen:
+            report.version = ensure_table(lake, EVENTS).version()
+            return report
+        try:
+            _round(spark, lake, chosen, clock.now_ms(), report)
+            lost = 0
+        except LakeConflict:
+            lost += 1
+            report.conflicts += 1
+    raise LakeConflict(f"Other runs were quicker {lost} times in a row", table=EVENTS.view)
+
+
+def cursor_name(db_id: str) -> str:
+    """The name of a hub's cursor in bronze."""
+    return CURSOR_PREFIX + db_id
+
+
+def plan(lake: Lake, hubs: Sequence[HubRef], until: dict[str, int] | None = None) -> list[HubPlan]:
+    """What each hub has beyond its cursor, up to an id of it if one is given."""
+    table = ensure_table(lake, EVENTS)
+    return [
+        _plan(hub, table.transaction_version(cursor_name(hub.db_id)), None if until is None else until[hub.db_id])
+        for hub in hubs
+    ]
+
+
+def _plan(hub: HubRef, cursor: int | None, until: int | None) -> HubPlan:
+    bounds = read_bounds(hub)
+    stands = cursor or 0
+    if stands > bounds.hi:
+        problem = f"{hub.source} ends at event {bounds.hi}, before event {stands} that the lake has: was it restored?"
+        return HubPlan(hub, cursor, stands, stands, problem)
+    hi = bounds.hi if until is None else min(bounds.hi, until)
+    lo = max(stands, bounds.lo)
+    problem = None
+    if lo > stands and hi > lo:
+        problem = f"events {stands + 1} to {lo} of {hub.source} were archived before the lake had them"
+    return HubPlan(hub, cursor, min(lo, hi), hi, problem)
+
+
+def _first(plans: Iterable[HubPlan], events: int) -> Iterator[HubPlan]:
+    """So much of the plans as fits in one round, in their order."""
+    for each in plans:
+        if each.hi > each.lo and events > 0:
+            hi = min(each.hi, each.lo + events)
+            events -= hi - each.lo
+            yield HubPlan(each.hub, each.cursor, each.lo, hi)
+
+
+def _round(spark: "SparkSession", lake: Lake, plans: list[HubPlan], now_ms: int, report: IngestReport) -> None:
+    ranges = [part for each in plans for part in split(EventRange(each.hub, each.lo, each.hi), RANGE_EVENTS)]
+    tasks = pack(ranges)
+    # One row a partition: each task finds its ranges by the number that it is given.
+    numbers = spark.range(0, len(tasks), 1, len(tasks))
+    files = collect_files(numbers.mapInArrow(_taking(lake, tasks, now_ms), FACTS_DDL))
+    steps = [Step(cursor_name(each.hub.db_id), each.cursor, each.hi) for each in plans]
+    try:
+        report.version = commit(lake, EVENTS, files, cursors=steps, about={"parley": "ingest"})
+    except BaseException:
+        discard(lake, EVENTS, files)
+        raise
+    _count(report, files)
+
+
+def _count(report: IngestReport, files: list[DataFile]) -> None:
+    report.commits += 1
+    report.files += len(files)
+    report.events += sum(file.rows for file in files)
+    report.bytes += sum(file.bytes for file in files)
+
+
+def _taking(lake: Lake, tasks: list[tuple[EventRange, ...]], now_ms: int) -> Task:
+    def take(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        mine: list[int] = [number for batch in numbers for number in batch.column(0).to_pylist()]
+        for number in mine:
+            for wanted in tasks[number]:
+                yield from tell(write_range(lake, wanted, now_ms))
+
+    return take
+
+
+def write_range(lake: Lake, wanted: EventRange, now_ms: int) -> list[DataFile]:
+    """Writes the events of a range to files of bronze, one a day."""
+    with TableWriter(lake, EVENTS) as writer:
+        for batch in read_range(wanted):
+            _write(writer, batch, wanted.hub.source, now_ms)
+    return writer.files
+
+
+def _write(writer: TableWriter, events: pa.RecordBatch, source: str, now_ms: int) -> None:
+    rows = events.num_rows
+    added: dict[str, Any] = {
+        "source": pa.repeat(pa.scalar(source, pa.string()), rows),
+        "ingested_at": pa.repeat(pa.scalar(now_ms * 1000, pa.timestamp("us", tz="UTC")), rows),
+    }
+    arrays = [added[name] if name in added else events.column(name) for name in EVENTS.file_schema.names]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=EVENTS.file_schema)
+    starts = pc.utf8_slice_codeunits(events.column("ts"), 0, len(NO_DAY))
+    for start in pc.unique(starts).to_pylist():
+        part = batch if pc.all(pc.equal(starts, start)).as_py() else batch.filter(pc.equal(starts, start))
+        writer.write_partition({"day": day_of(start)}, part)
+
+
+def day_of(ts: str) -> str:
+    """The day that a logged time names; ``NO_DAY`` if it names none."""
+    day = ts[: len(NO_DAY)]
+    digits = day.replace("-", "")
+    shaped = len(day) == len(NO_DAY) and day[4] == day[7] == "-" and len(digits) == 8
+    return day if shaped and digits.isascii() and digits.isdigit() else NO_DAY

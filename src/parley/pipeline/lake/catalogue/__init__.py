@@ -1,0 +1,17 @@
+"""Every table of the lake, one module a layer."""
+
+from typing import Final
+
+from parley.core.errors import LakeNotFound
+from parley.pipeline.lake.catalogue import bronze, gold, silver, vectors
+from parley.pipeline.lake.tables import Table
+
+TABLES: Final[tuple[Table, ...]] = (*bronze.TABLES, *silver.TABLES, *gold.TABLES, *vectors.TABLES)
+
+
+def find_table(view: str) -> Table:
+    """The table of this name in SQL. Raises ``LakeNotFound``."""
+    for table in TABLES:
+        if table.view == view:
+            return table
+    raise LakeNotFound(f"There is no table {view}; there are {', '.join(table.view for table in TABLES)}", table=view)

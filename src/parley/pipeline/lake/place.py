@@ -1,0 +1,69 @@
+"""The folder of a lake, and the mark that says that it is one."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from parley.core.errors import LakeInvalid, LakeNotFound, LakeTooNew
+from parley.core.files import write_atomic
+from parley.pipeline.lake.tables import Table
+
+FORMAT: Final = 1
+"""What the layout of the folders is called; a lake with a larger number was written by a newer Parley."""
+OWN_FOLDER: Final = "_parley"
+MARK: Final = "lake.json"
+FOLDER_MODE: Final = 0o700
+MARK_MODE: Final = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A lake on disk. Tables lie in ``LAYER/NAME``, what is ours alone in ``_parley``."""
+
+    root: str
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """The lake in this folder. Raises ``LakeNotFound``, ``LakeInvalid`` or ``LakeTooNew``."""
+        root = folder.absolute()
+        if not root.exists():
+            raise LakeNotFound(f"There is no lake at {root}", lake=str(root))
+        mark = root / OWN_FOLDER / MARK
+        try:
+            said: Any = json.loads(mark.read_bytes())
+            found = int(said["format"])
+        except FileNotFoundError:
+            raise LakeInvalid(f"{root} is not a lake: it has no {OWN_FOLDER}/{MARK}", lake=str(root)) from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise LakeInvalid(f"{mark} cannot be read: {error}", lake=str(root)) from error
+        if found > FORMAT:
+            raise LakeTooNew(
+                f"The lake at {root} has format {found}; this program knows formats up to {FORMAT}",
+                found=found,
+                known=FORMAT,
+            )
+        return cls(str(root))
+
+    @classmethod
+    def open_or_create(cls, folder: Path) -> Self:
+        """The lake in this folder, made if the folder is empty or does not exist yet."""
+        root = folder.absolute()
+        try:
+            root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            if not any(root.iterdir()):
+                (root / OWN_FOLDER).mkdir(mode=FOLDER_MODE, exist_ok=True)
+            if not (root / OWN_FOLDER / MARK).exists() and [each.name for each in root.iterdir()] == [OWN_FOLDER]:
+                write_atomic(root / OWN_FOLDER / MARK, json.dumps({"format": FORMAT}).encode(), MARK_MODE)
+        except OSError as error:
+            raise LakeInvalid(f"{root} cannot be used: {error.strerror}", lake=str(root)) from error
+        return cls.open(root)
+
+    @property
+    def own(self) -> Path:
+        """Where the pipeline keeps what is no table."""
+        return Path(self.root) / OWN_FOLDER
+
+    def path(self, table: Table) -> str:
+        """The folder of a table."""
+        return str(Path(self.root) / table.layer / table.name)

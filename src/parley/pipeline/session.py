@@ -1,0 +1,142 @@
+"""Opening a Spark session: embedded, on a cluster, or through Spark Connect.
+
+This is the only module of the room that touches a ``SparkContext`` or the JVM; what uses the session sees DataFrames
+alone, so it runs the same in all three. Embedded is the default and needs nothing to be started: the JVM is a child of
+this process, ends with it however it ends, and its own output goes to a file instead of the terminal.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from parley.core.errors import SparkFailed
+from parley.pipeline.java import find_java_home
+from parley.workspace.trust import parley_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+APP_NAME: Final = "parley"
+LOCAL_MASTER: Final = "local[*,4]"
+"""All cores; a task whose Python worker is killed is tried three times more before its job fails."""
+DRIVER_MEMORY: Final = "2g"
+BATCH_ROWS: Final = 20_000
+"""Rows in an Arrow batch: the cost of handing one over no longer shows, and a batch of events is a few megabytes."""
+SHUFFLE_PARTITIONS_PER_CORE: Final = 4
+LOG_CHARS_SHOWN: Final = 2_000
+"""How much of the JVM's last words an error repeats."""
+DELTA_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
+DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+_SESSION: Final[dict[str, str]] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+    "spark.sql.python.filterPushdown.enabled": "true",
+    # A table is read as a list of files: to look each of them up here is quicker than to start a job for it.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    "spark.sql.files.openCostInBytes": str(256 * 1024),
+}
+"""Settings of a session, which may be changed in one that is open."""
+_EMBEDDED: Final[dict[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.driver.memory": DRIVER_MEMORY,
+    # Streams of a few files each: nothing is gained by waiting, and state is small.
+    "spark.sql.streaming.stopTimeout": "30s",
+}
+
+
+def open_session(
+    *, master: str | None = None, remote: str | None = None, settings: Mapping[str, str] | None = None
+) -> "SparkSession":
+    """The session of this process; one that is open already is taken as it is.
+
+    ``remote`` is a Spark Connect address (``sc://host:port``), ``master`` that of a cluster (``spark://host:port``);
+    with neither Spark runs embedded. ``settings`` are Spark's own and win over ours. Raises ``SparkFailed``, or
+    ``JavaNotFound`` where a JVM has to be started and there is none.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        spark = _connect(remote) if remote is not None else _start(master or LOCAL_MASTER, dict(settings or {}))
+        for name, value in {**_SESSION, **dict(settings or {})}.items():
+            if spark.conf.isModifiable(name):
+                spark.conf.set(name, value)
+    except PySparkException as error:
+        where = remote or master or "here"
+        raise SparkFailed(f"No Spark session could be opened at {where}: {_first_line(error)}") from error
+    return spark
+
+
+def reads_delta(spark: "SparkSession") -> bool:
+    """Whether the session has Delta's own reader: its jars are on the class path, and it was set up with them."""
+    return DELTA_EXTENSION in str(spark.conf.get("spark.sql.extensions", ""))
+
+
+def _connect(remote: str) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.remote(remote).getOrCreate()
+
+
+def _start(master: str, settings: dict[str, str]) -> "SparkSession":
+    from pyspark import SparkConf, SparkContext, java_gateway
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    _prepare_environment()
+    log = Path(tempfile.mkstemp(prefix="parley-spark-", suffix=".log")[1])
+    conf = SparkConf().setMaster(master).setAppName(APP_NAME).setAll(list(_settings(master, settings).items()))
+    try:
+        with log.open("ab") as sink:
+            launcher: Any = java_gateway
+            gateway = launcher.launch_gateway(conf, {"stdout": sink, "stderr": sink})
+        context = SparkContext(conf=conf, gateway=gateway)
+        context.setLogLevel("ERROR")
+    except PySparkException as error:
+        raise SparkFailed(f"Spark did not start: {_first_line(error)}\n{_end_of(log)}") from error
+    finally:
+        log.unlink(missing_ok=True)  # whoever writes to it goes on doing so; nobody has to clear it away
+    return SparkSession(context)
+
+
+def _settings(master: str, settings: dict[str, str]) -> dict[str, str]:
+    ours = {**_SESSION, **_EMBEDDED}
+    if master.startswith("local"):
+        # Nothing of an embedded Spark is reachable from another machine, and no name has to be resolved.
+        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        ours["spark.sql.shuffle.partitions"] = str(SHUFFLE_PARTITIONS_PER_CORE * (os.cpu_count() or 1))
+    if _delta_jars():
+        ours |= {"spark.sql.extensions": DELTA_EXTENSION, "spark.sql.catalog.spark_catalog": DELTA_CATALOG}
+    return ours | settings
+
+
+def _prepare_environment() -> None:
+    """What a JVM that this process starts has to find. Without it, workers would run another Python."""
+    os.environ["JAVA_HOME"] = str(find_java_home(parley_home()))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def _delta_jars() -> list[Path]:
+    """The jars of Delta where Spark takes its class path from."""
+    import pyspark
+
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    return sorted((home / "jars").glob("delta-spark_*.jar"))
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-LOG_CHARS_SHOWN:].strip()

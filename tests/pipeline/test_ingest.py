@@ -1,0 +1,84 @@
+"""Bronze holds each event once, whatever happens while it is filled."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from parley.core.errors import LakeConflict
+from parley.pipeline.hubs import HubRef
+from parley.pipeline.ingest import cursor_name, day_of, ingest, write_range
+from parley.pipeline.lake import Lake, Step, commit, cursor, discard, read_table
+from parley.pipeline.lake.catalogue.bronze import EVENTS
+from parley.pipeline.source.ranges import EventRange
+from parley.workspace import discovery
+from tests.pipeline.bronze import bronze_problems, bronze_rows
+from tests.pipeline.logs import append, make_hub
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_a_run_takes_every_event_of_every_hub_and_the_next_one_finds_nothing_new(
+    spark: "SparkSession", lake: Lake, tmp_path: Path
+) -> None:
+    hubs = [make_hub(tmp_path / "one", 250), make_hub(tmp_path / "two", steps=60), make_hub(tmp_path / "three")]
+    told: list[tuple[int, int]] = []
+
+    report = ingest(spark, lake, hubs, progress=lambda done, total: told.append((done, total)))
+
+    assert bronze_problems(lake, hubs) == []
+    assert report.events == sum(map(len, bronze_rows(lake).values()))
+    assert told[0] == (0, report.events)
+    assert told[-1] == (report.events, report.events)
+    again = ingest(spark, lake, hubs)
+    assert (again.events, again.commits, again.version) == (0, 0, report.version)
+
+
+def test_a_run_goes_on_from_the_cursor_in_rounds(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
+    hub = make_hub(tmp_path / "hub", 90)
+    assert ingest(spark, lake, [hub], round_events=40).commits == 3
+    append(discovery.at(tmp_path / "hub"), range(90, 100))
+    assert ingest(spark, lake, [hub]).events == 10
+    assert cursor(lake, EVENTS, cursor_name(hub.db_id)) == 100
+    assert bronze_problems(lake, [hub]) == []
+
+
+def test_a_cursor_that_another_run_moved_refuses_the_commit(lake: Lake, tmp_path: Path) -> None:
+    hub = make_hub(tmp_path / "hub", 30)
+    ours, theirs = (write_range(lake, EventRange(hub, 0, 30), 0) for _ in range(2))
+    commit(lake, EVENTS, theirs, cursors=[Step(cursor_name(hub.db_id), None, 30)])
+    with pytest.raises(LakeConflict):
+        commit(lake, EVENTS, ours, cursors=[Step(cursor_name(hub.db_id), None, 30)])
+    discard(lake, EVENTS, [*ours, *theirs])
+    assert bronze_problems(lake, [hub]) == []
+
+
+def test_control_without_the_cursor_in_the_commit_events_are_doubled(lake: Lake, tmp_path: Path) -> None:
+    hub = make_hub(tmp_path / "hub", 30)
+    for _ in range(2):
+        commit(lake, EVENTS, write_range(lake, EventRange(hub, 0, 30), 0))
+    assert bronze_problems(lake, [hub])
+
+
+def test_bronze_is_a_table_for_sql(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
+    hub: HubRef = make_hub(tmp_path / "hub", 250)
+    ingest(spark, lake, [hub])
+    frame = read_table(spark, lake, EVENTS)
+    days = {row.day: row["count"] for row in frame.groupBy("day").count().collect()}
+    assert days == {"2026-01-01": 100, "2026-01-02": 100, "2026-01-03": 50}
+    assert {row.source for row in frame.select("source").distinct().collect()} == {str(tmp_path / "hub")}
+
+
+@pytest.mark.parametrize(
+    ("ts", "day"),
+    [
+        ("2026-01-31T12:00:00.000Z", "2026-01-31"),
+        ("", "0000-00-00"),
+        ("yesterday, I think", "0000-00-00"),
+        ("2026/01/31", "0000-00-00"),
+        ("20٢٦-01-31", "0000-00-00"),
+    ],
+)
+def test_the_day_of_a_time_that_is_none_is_no_day(ts: str, day: str) -> None:
+    assert day_of(ts) == day
