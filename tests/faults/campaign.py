@@ -4,6 +4,7 @@ A run that fails is repeated alone by its seed (``power_cuts(..., seed=S, runs=1
 """
 
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,8 +58,8 @@ def power_cuts(make: Callable[[random.Random], Workload], folder: Path, *, runs:
         for path, image in vfs.disk.after_cut(rng).items():
             (after / Path(path).name).write_bytes(image)
         _judge(report, run_seed, workload, after / "db.sqlite3")
-        _remove(before)
-        _remove(after)
+        shutil.rmtree(before)
+        shutil.rmtree(after)
     return report
 
 
@@ -79,7 +80,7 @@ def failures_everywhere(
         place = _fresh(folder, f"fail-{at}")
         _run(workload, place / "db.sqlite3", vfs)
         _judge(report, at, workload, place / "db.sqlite3")
-        _remove(place)
+        shutil.rmtree(place)
     return report
 
 
@@ -87,7 +88,7 @@ def _count_operations(make: Callable[[random.Random], Workload], folder: Path, s
     vfs = FaultVFS()
     place = _fresh(folder, f"count-{seed}")
     _run(make(random.Random(seed)), place / "db.sqlite3", vfs)
-    _remove(place)
+    shutil.rmtree(place)
     return vfs.disk.operations
 
 
@@ -113,9 +114,3 @@ def _fresh(folder: Path, name: str) -> Path:
     place = folder / name
     place.mkdir()
     return place
-
-
-def _remove(place: Path) -> None:
-    for file in place.iterdir():
-        file.unlink()
-    place.rmdir()
