@@ -25,6 +25,7 @@ from parley.core.metrics import MIB
 from parley.core.registry import registry
 from parley.core.settings import BUILTIN_PLUGINS, SettingSpec, table_specs
 from parley.hub.http.table import ENDPOINTS
+from parley.programs.catalogue import PROGRAMS, Place
 from parley.wire.events import PAYLOADS
 from parley.workspace.config import allowed_values
 
@@ -359,6 +360,31 @@ def _toml(value: object) -> str:
     return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
 
 
+def programs() -> str:
+    """The files of each agent program, at both of its places."""
+    rows: list[tuple[str, ...]] = []
+    for program in PROGRAMS.values():
+        for place in (Place("project", Path(), {}), Place("user", Path("~"), {})):
+            rows += [
+                (code(program.name), place.scope, code(str(file.path)), ", ".join(file.parts))
+                for file in program.files(place)
+            ]
+    return table("program|scope|file|what of it is ours", rows)
+
+
+def hook_moments() -> str:
+    """What each program calls the moments at which it calls a hook."""
+    hooked = [program for program in PROGRAMS.values() if program.moments]
+    rows = (
+        (
+            code(program.name),
+            *(code(program.moments[moment]) for moment in ("session-start", "after-tool", "before-stop")),
+        )
+        for program in hooked
+    )
+    return table("program|`session-start`|`after-tool`|`before-stop`", rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "rooms": rooms,
     "endpoints": endpoints,
@@ -376,6 +402,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "metrics": metrics,
     "exits": exits,
     "commands": commands,
+    "programs": programs,
+    "hook-moments": hook_moments,
 }
 
 
