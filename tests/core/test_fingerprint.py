@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.core.errors import InvalidInput
-from parley.core.fingerprint import fingerprint_prefix, request_fingerprint
+from parley.core.fingerprint import (
+    fingerprint_prefix,
+    message_fingerprint,
+    request_fingerprint,
+    write_fingerprint,
+)
 
 EXAMPLE_1: dict[str, Any] = {
     "kind": "topic",
@@ -66,3 +71,17 @@ def test_requests_are_the_same_if_and_only_if_their_parts_are(left: Any, right: 
         return request_fingerprint(kind=kind, ref=ref, reply_to=reply_to, meta={"m": value}, body=body)
 
     assert (fingerprint(left) == fingerprint(right)) == (left == right)
+
+
+def test_a_write_to_a_hub_is_its_operation_its_target_the_fields_that_were_given_and_its_content() -> None:
+    fields = {"sender": "ann", "expected_version": None}
+    expected = request_fingerprint(kind="message.delete", ref="msg_1", meta={"sender": "ann"}, body=b"x")
+    assert write_fingerprint("message.delete", "msg_1", fields, "x") == expected
+
+
+def test_posting_a_message_is_the_topic_the_sender_the_content_and_what_it_answers() -> None:
+    expected = request_fingerprint(
+        kind="message.create", ref="topic_1", reply_to="msg_1", meta={"sender": "ann"}, body=b"hello"
+    )
+    assert message_fingerprint("topic_1", "ann", "hello", "msg_1") == expected
+    assert message_fingerprint("topic_1", "ann", "hello", None) == message_fingerprint("topic_1", "ann", "hello", "")

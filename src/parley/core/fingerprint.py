@@ -41,6 +41,22 @@ def request_fingerprint(
     return hashlib.sha256(b"\0".join(parts)).digest()
 
 
+def write_fingerprint(
+    operation: str, target: str, fields: Mapping[str, object], content: str = "", *, reply_to: str = ""
+) -> bytes:
+    """The fingerprint of a write to a hub: the operation, what it acts on, who asks, and what it says.
+
+    A field that is None was not given. Raises ``InvalidInput`` as ``request_fingerprint`` does.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    return request_fingerprint(kind=operation, ref=target, reply_to=reply_to, meta=given, body=content.encode())
+
+
+def message_fingerprint(topic_id: str, sender: str, content: str, reply_to: str | None) -> bytes:
+    """The fingerprint of posting a message. ``topic_id`` is what the request names: the topic's id, or its task's."""
+    return write_fingerprint("message.create", topic_id, {"sender": sender}, content, reply_to=reply_to or "")
+
+
 def fingerprint_prefix(fingerprint: bytes) -> str:
     """The first 8 bytes in hexadecimal, as error details show them."""
     return fingerprint[:PREFIX_BYTES].hex()

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from parley.core.errors import InvalidInput
-from parley.core.fingerprint import request_fingerprint
+from parley.core.fingerprint import message_fingerprint, write_fingerprint
 from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
 from parley.hub.http.endpoint import Answer, Call
 from parley.hub.rules.attachments import add_attachment, check_attachment
@@ -76,10 +76,8 @@ async def post_message(hub: "Hub", call: Call) -> Answer:
         call.key = key
     once = None
     if call.key is not None:
-        fields = {"sender": request.sender}
-        once = once_of(
-            call, "message.create", request.topic_id, fields, request.content_raw, reply_to=request.reply_to or ""
-        )
+        said = message_fingerprint(request.topic_id, request.sender, request.content_raw, request.reply_to)
+        once = Once(call.key, said)
     urls = hub.settings.urls
     result = await hub.store.write(lambda tx: create_message(tx, request, urls, once, hub.derived.queue))
     return Answer(200 if result.duplicate else 201, result)
@@ -146,14 +144,6 @@ def idempotency_key(header: bytes | None) -> str | None:
     return header.decode("ascii")
 
 
-def once_of(
-    call: Call, operation: str, target: str, fields: dict[str, Any], content: str = "", *, reply_to: str = ""
-) -> Once | None:
-    """The request's key with its fingerprint: the operation, what it acts on, who asks, and what it says."""
-    if call.key is None:
-        return None
-    given = {name: value for name, value in fields.items() if value is not None}
-    return Once(
-        call.key,
-        request_fingerprint(kind=operation, ref=target, reply_to=reply_to, meta=given, body=content.encode()),
-    )
+def once_of(call: Call, operation: str, target: str, fields: dict[str, Any], content: str = "") -> Once | None:
+    """The request's key with its fingerprint."""
+    return None if call.key is None else Once(call.key, write_fingerprint(operation, target, fields, content))
