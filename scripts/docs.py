@@ -25,7 +25,7 @@ from parley.core.metrics import MIB
 from parley.core.registry import registry
 from parley.core.settings import BUILTIN_PLUGINS, SettingSpec, table_specs
 from parley.hub.http.table import ENDPOINTS
-from parley.programs.catalogue import PROGRAMS, Place
+from parley.mcp.profiles import PROFILES, tools_of
 from parley.wire.events import PAYLOADS
 from parley.workspace.config import allowed_values
 
@@ -35,6 +35,7 @@ HELP_WIDTH = 100
 
 
 def main() -> int:
+    sys.path.insert(0, str(ROOT))  # it is run as a file, and counts tokens with its neighbour
     parser = argparse.ArgumentParser(description="Write the generated parts of the documents again.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a part is stale")
     check = parser.parse_args().check
@@ -360,29 +361,25 @@ def _toml(value: object) -> str:
     return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
 
 
-def programs() -> str:
-    """The files of each agent program, at both of its places."""
-    rows: list[tuple[str, ...]] = []
-    for program in PROGRAMS.values():
-        for place in (Place("project", Path(), {}), Place("user", Path("~"), {})):
-            rows += [
-                (code(program.name), place.scope, code(str(file.path)), ", ".join(file.parts))
-                for file in program.files(place)
-            ]
-    return table("program|scope|file|what of it is ours", rows)
+def mcp_tools() -> str:
+    from scripts.mcp_tokens import definition, tokens
 
-
-def hook_moments() -> str:
-    """What each program calls the moments at which it calls a hook."""
-    hooked = [program for program in PROGRAMS.values() if program.moments]
     rows = (
-        (
-            code(program.name),
-            *(code(program.moments[moment]) for moment in ("session-start", "after-tool", "before-stop")),
-        )
-        for program in hooked
+        (code(tool.name), tool.about, code(*_arguments(tool.schema)), tokens(definition(tool)))
+        for tool in tools_of("default")
     )
-    return table("program|`session-start`|`after-tool`|`before-stop`", rows)
+    return table("tool|what it does|arguments|tokens at most", rows)
+
+
+def mcp_costs() -> str:
+    from scripts.mcp_tokens import cost
+
+    rows = ((code(profile), *(f"{number:,}" for number in cost(profile))) for profile in PROFILES)
+    return table("profile|tools|bytes of definitions|tokens at most", rows)
+
+
+def _arguments(schema: dict[str, Any]) -> list[str]:
+    return [name if name in schema.get("required", ()) else f"{name}?" for name in schema["properties"]]
 
 
 PARTS: dict[str, Callable[[], str]] = {
@@ -402,8 +399,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "metrics": metrics,
     "exits": exits,
     "commands": commands,
-    "programs": programs,
-    "hook-moments": hook_moments,
+    "mcp-tools": mcp_tools,
+    "mcp-costs": mcp_costs,
 }
 
 

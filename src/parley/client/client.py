@@ -24,7 +24,7 @@ from parley.client.locating import AtUrl, InWorkspace, start_and_reach, start_hu
 from parley.client.perform import Hub, Patience
 from parley.client.runners import AsyncRunner, BlockingRunner
 from parley.client.steps import HubAddress, Steps
-from parley.core.errors import AgentNameTaken, HubNotRunning, InvalidInput, WorkspaceNotFound
+from parley.core.errors import AgentNameTaken, HubNotRunning, InvalidInput, ProtocolUnknown, WorkspaceNotFound
 from parley.core.ids import new_uuid
 from parley.wire.entities import Agent
 from parley.workspace import discovery
@@ -87,6 +87,8 @@ class _Client:
     def _ensure_hub(self, start: bool, idle_shutdown_ms: int | None) -> Steps[HubAddress]:
         try:
             return (yield from self.hub.reach())
+        except ProtocolUnknown:
+            raise
         except HubNotRunning:
             if not start or self.workspace is None:
                 raise

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from parley.client.steps import Exited, HubAddress, Pause, Reply, Request, Spawn, Steps, exchange
-from parley.core.errors import HubNotRunning, StartupFailed
+from parley.core.errors import HubNotRunning, ProtocolUnknown, StartupFailed
 from parley.core.exits import Exit
 from parley.wire.answers import Health
 from parley.wire.server_file import PROTOCOL_VERSION, ServerFile
@@ -88,6 +88,8 @@ def start_and_reach(
         while waited < ANSWER_SECONDS_MAX:
             try:
                 return (yield from locate())
+            except ProtocolUnknown:
+                raise
             except HubNotRunning:
                 waited += ANSWER_POLL_SECONDS
             yield Pause(ANSWER_POLL_SECONDS)
@@ -113,7 +115,7 @@ def _ask_health(base_url: str) -> Steps[Health]:
     except msgspec.MsgspecError:
         raise HubNotRunning(f"What answers at {base_url} is not a hub", url=base_url) from None
     if health.protocol_version != PROTOCOL_VERSION:
-        raise HubNotRunning(
+        raise ProtocolUnknown(
             f"The hub at {base_url} speaks protocol {health.protocol_version}, this client {PROTOCOL_VERSION}",
             url=base_url,
             protocol_version=health.protocol_version,

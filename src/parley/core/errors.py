@@ -23,8 +23,9 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
         ├── StartupFailed            ├── HubRunning            ├── PluginUnavailable
         ├── PluginFailed             ├── PipelineNotInstalled  ├── JavaNotFound
         ├── SparkFailed              ├── HubAmbiguous          ├── LakeNotFound
-        ├── LakeInvalid              ├── LakeConflict          ├── SetupRefused
+        ├── LakeInvalid              ├── LakeConflict
         ├── AgentlipRunning          (a WriterLockHeld with another hint)
+        ├── ProtocolUnknown          (a HubNotRunning that waiting and starting do not help)
         └── LakeTooNew               (a SchemaTooNew with another hint)
 
 A class with a ``code`` of its own is registered in ``ERRORS``; docs, OpenAPI and tests are made from that table.
@@ -353,6 +354,13 @@ class HubNotRunning(LocalError):
     hint = "Start one with `parley up`."
 
 
+class ProtocolUnknown(HubNotRunning):
+    """The hub speaks a protocol of another version. It runs, but not for this client."""
+
+    transient = False
+    hint = "Upgrade with `pip install -U parley-mesh`, then start this program again."
+
+
 class ConnectionFailed(LocalError):
     """The hub did not answer."""
 
@@ -506,10 +514,3 @@ class LakeConflict(LocalError):
     code = "LAKE_CONFLICT"
     transient = True
     hint = "Nothing of this run's last step was committed. Run the command again."
-
-
-class SetupRefused(LocalError):
-    """A file of an agent program cannot be changed without harm to what is in it; nothing was touched."""
-
-    code = "SETUP_REFUSED"
-    hint = "Correct the named file, or move it aside, then run the command again."

@@ -170,6 +170,15 @@ class SearchSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class McpSettings:
+    """``[mcp]``"""
+
+    result_bytes_max: int = _key(
+        24_000, "bytes of a tool's whole result, text and structured content together", low=8_192, high=MIB
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     """``[log]``"""
 
@@ -303,6 +312,7 @@ class Settings:
     agents: AgentSettings = AgentSettings()
     urls: UrlSettings = UrlSettings()
     search: SearchSettings = SearchSettings()
+    mcp: McpSettings = McpSettings()
     log: LogSettings = LogSettings()
     plugin_defaults: PluginDefaultSettings = PluginDefaultSettings()
     plugins: tuple[PluginSettings, ...] = ()

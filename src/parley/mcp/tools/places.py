@@ -1,0 +1,54 @@
+"""Finding channels and topics by what an agent calls them."""
+
+from parley.client import AsyncClient
+from parley.core.errors import InvalidInput, NotFound
+from parley.core.limits import PAGE_LIMIT_MAX
+from parley.wire.entities import Channel
+
+
+async def channel_named(client: AsyncClient, name: str) -> Channel:
+    """The channel with this name or id. Raises ``NotFound``."""
+    found = await _find_channel(client, name)
+    if found is None:
+        raise NotFound("Channel not found", channel=name)
+    return found
+
+
+async def topic_named(client: AsyncClient, channel_name: str, title: str, key: str) -> str:
+    """The id of the topic with this title; the channel and the topic are made if they are missing.
+
+    Somebody else may make either in the same moment, which is as good.
+    """
+    channel = await _find_channel(client, channel_name)
+    if channel is None:
+        try:
+            channel = (await client.create_channel(channel_name, idempotency_key=f"{key}.channel")).channel
+        except InvalidInput:
+            channel = await _find_channel(client, channel_name)
+            if channel is None:
+                raise
+    found = await _find_topic(client, channel.id, title)
+    if found is not None:
+        return found
+    try:
+        return (await client.create_topic(channel.id, title, idempotency_key=f"{key}.topic")).topic.id
+    except InvalidInput:
+        found = await _find_topic(client, channel.id, title)
+        if found is None:
+            raise
+        return found
+
+
+async def _find_channel(client: AsyncClient, name: str) -> Channel | None:
+    channels = (await client.list_channels()).channels
+    return next((each for each in channels if name in (each.name, each.id)), None)
+
+
+async def _find_topic(client: AsyncClient, channel_id: str, title: str) -> str | None:
+    cursor: str | None = None
+    while True:
+        page = await client.list_topics(channel_id, limit=PAGE_LIMIT_MAX, cursor=cursor)
+        found = next((each.id for each in page.topics if each.title == title), None)
+        cursor = page.cursor
+        if found is not None or cursor is None:
+            return found
