@@ -266,6 +266,16 @@ class PluginDefaultSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """``[pipeline]``"""
+
+    answer_window_minutes: float = _key(
+        60.0, "a message that replies to nothing answers the one before it if it comes within this time", low=0
+    )
+    stuck_after_hours: float = _key(24.0, "a topic with something open in it is stuck after this long", low=0)
+
+
+@dataclass(frozen=True, slots=True)
 class LinksConfig:
     """``config`` of the built-in plugin ``links``."""
 
@@ -315,6 +325,7 @@ class Settings:
     mcp: McpSettings = McpSettings()
     log: LogSettings = LogSettings()
     plugin_defaults: PluginDefaultSettings = PluginDefaultSettings()
+    pipeline: PipelineSettings = PipelineSettings()
     plugins: tuple[PluginSettings, ...] = ()
 
 
