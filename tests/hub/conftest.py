@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pytest
 
 from parley.core.clock import Clock
+from tests.hub.coordination import Team
 from tests.hub.hubs import Api, OpenHub, Tables, open_hub, serve_hub
 
 
@@ -58,3 +59,9 @@ async def hub(make_hub: MakeHub) -> OpenHub:
 def api(hub: OpenHub) -> Api:
     """A caller of ``hub`` who has the token."""
     return hub.api
+
+
+@pytest.fixture
+async def team(hub: OpenHub) -> Team:
+    """Agents of ``hub``, with a channel to work in."""
+    return Team(hub, await hub.api.channel())
