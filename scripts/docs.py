@@ -26,6 +26,7 @@ from parley.core.registry import registry
 from parley.core.settings import BUILTIN_PLUGINS, SettingSpec, table_specs
 from parley.hub.http.table import ENDPOINTS
 from parley.mcp.profiles import PROFILES, tools_of
+from parley.programs.catalogue import PROGRAMS, Place
 from parley.wire.events import PAYLOADS
 from parley.workspace.config import allowed_values
 
@@ -382,6 +383,31 @@ def _arguments(schema: dict[str, Any]) -> list[str]:
     return [name if name in schema.get("required", ()) else f"{name}?" for name in schema["properties"]]
 
 
+def programs() -> str:
+    """The files of each agent program, at both of its places."""
+    rows: list[tuple[str, ...]] = []
+    for program in PROGRAMS.values():
+        for place in (Place("project", Path(), {}), Place("user", Path("~"), {})):
+            rows += [
+                (code(program.name), place.scope, code(str(file.path)), ", ".join(file.parts))
+                for file in program.files(place)
+            ]
+    return table("program|scope|file|what of it is ours", rows)
+
+
+def hook_moments() -> str:
+    """What each program calls the moments at which it calls a hook."""
+    hooked = [program for program in PROGRAMS.values() if program.moments]
+    rows = (
+        (
+            code(program.name),
+            *(code(program.moments[moment]) for moment in ("session-start", "after-tool", "before-stop")),
+        )
+        for program in hooked
+    )
+    return table("program|`session-start`|`after-tool`|`before-stop`", rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "rooms": rooms,
     "endpoints": endpoints,
@@ -401,6 +427,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "mcp-tools": mcp_tools,
     "mcp-costs": mcp_costs,
+    "programs": programs,
+    "hook-moments": hook_moments,
 }
 
 

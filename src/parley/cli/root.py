@@ -52,6 +52,8 @@ ENTRIES: Final = (
     Entry("Messages", "attachment", "Add and list the attachments of a topic."),
     Entry("Messages", "search", "Find messages by their text."),
     Entry("Messages", "listen", "Print events as they happen, one JSON object a line."),
+    Entry("Agents", "setup", "Set an agent program up for Parley, check it, or take it back."),
+    Entry("Agents", "hook", "Tell an agent of what is new; called by its program."),
     Entry("Agents", "mcp", "Serve an agent's tools by the Model Context Protocol."),
     Entry("Plugins", "trust", "Let the plugins that a workspace brings run."),
     Entry("Plugins", "plugin", "Make, test and list plugins."),

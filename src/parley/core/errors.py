@@ -23,7 +23,7 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
         ├── StartupFailed            ├── HubRunning            ├── PluginUnavailable
         ├── PluginFailed             ├── PipelineNotInstalled  ├── JavaNotFound
         ├── SparkFailed              ├── HubAmbiguous          ├── LakeNotFound
-        ├── LakeInvalid              ├── LakeConflict
+        ├── LakeInvalid              ├── LakeConflict          ├── SetupRefused
         ├── AgentlipRunning          (a WriterLockHeld with another hint)
         ├── ProtocolUnknown          (a HubNotRunning that waiting and starting do not help)
         └── LakeTooNew               (a SchemaTooNew with another hint)
@@ -514,3 +514,10 @@ class LakeConflict(LocalError):
     code = "LAKE_CONFLICT"
     transient = True
     hint = "Nothing of this run's last step was committed. Run the command again."
+
+
+class SetupRefused(LocalError):
+    """A file of an agent program cannot be changed without harm to what is in it; nothing was touched."""
+
+    code = "SETUP_REFUSED"
+    hint = "Correct the named file, or move it aside, then run the command again."
