@@ -58,6 +58,12 @@ class Call:
 
         return discovery.at(self.folder) if self.folder is not None else discovery.discover()
 
+    def agent(self, name: str | None) -> str:
+        """The name that was given, else the one that this session has in the workspace."""
+        from parley.client.identity import whoami
+
+        return name if name is not None else whoami(self.workspace()).name
+
     @contextmanager
     def reading(self) -> Generator["apsw.Connection"]:
         """The workspace's data, read straight from the file."""
@@ -67,8 +73,8 @@ class Call:
             yield reading.connection
 
     @contextmanager
-    def client(self) -> Generator["Client"]:
-        """A client of the workspace's running hub."""
+    def client(self, agent: str | None = None) -> Generator["Client"]:
+        """A client of the workspace's running hub, which acts in the name of an agent if one is given."""
         from parley.client import Client
         from parley.core.errors import HubNotRunning
 
@@ -76,7 +82,7 @@ class Call:
         workspace = self.workspace()
         if not workspace.db.is_file():  # the client would look for a database further up
             raise HubNotRunning(f"No hub has served {workspace.root} yet")
-        with Client(workspace.root) as client:
+        with Client(workspace.root, agent=agent) as client:
             yield client
 
 

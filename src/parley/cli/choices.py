@@ -15,6 +15,18 @@ ChannelOption = Annotated[
 ]
 ChannelIdOption = Annotated[str | None, typer.Option("--channel-id", metavar="ID", help="The channel, by its id.")]
 TopicIdOption = Annotated[str, typer.Option("--topic-id", metavar="ID", help="The topic.")]
+AgentOption = Annotated[
+    str | None,
+    typer.Option("--agent", metavar="NAME", help="Who does it; else PARLEY_AGENT, else this session's own name."),
+]
+GenerationOption = Annotated[
+    int | None,
+    typer.Option("--generation", min=0, metavar="N", help="That of your claim or lease; else the newest one."),
+]
+TtlOption = Annotated[
+    int | None, typer.Option("--ttl", min=1, metavar="SECONDS", help="How long; else as the settings say.")
+]
+ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; the log keeps it.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=PAGE_LIMIT_MAX, help="At most this many.")]
 ExpectedVersionOption = Annotated[
     int | None,
