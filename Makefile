@@ -15,7 +15,7 @@ demo: setup  ## Watch three agents and a person talk through a hub of their own
 	@$(PY) -m scripts.demo
 
 test: check  ## Run the checks and every test, in random order
-	@$(PY) -m pytest -q -n 2 $(ARGS)
+	@$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)
 
 check:  ## Lint, formatting, types and import rules
 	@scripts/setup --test
@@ -26,7 +26,7 @@ check:  ## Lint, formatting, types and import rules
 
 coverage:  ## Run every test and hold branch coverage above its floors
 	@scripts/setup --test
-	@$(PY) -m pytest -q -n 2 --cov --cov-report= $(ARGS)
+	@$(PY) -m pytest -q -n 2 --dist loadgroup --cov --cov-report= $(ARGS)
 	@$(PY) -m coverage report --fail-under=85
 	@$(PY) -m coverage report --fail-under=95 --include='*/parley/core/*,*/parley/sqlite/*,*/parley/wire/*'
 

@@ -20,6 +20,7 @@ TABLES = {setting.table for setting in PUBLIC.settings}
 UPPER_CASE = {
     *(error.code for error in PUBLIC.errors),
     *(name for name in vars(limits) if name.isupper()),
+    "JAVA_HOME",
     "NO_COLOR",
     "PARLEY_WORKSPACE",
     "PARLEY_AGENT",

@@ -7,7 +7,7 @@ share, so that ``--workspace``, ``--json`` and ``--no-color`` may stand before o
 import inspect
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, ParamSpec, cast
@@ -129,18 +129,38 @@ def command(
 
 def _with_shared_options(function: Callable[..., int | None]) -> Callable[..., int | None]:
     def shell(ctx: typer.Context, *, workspace: Path | None, json: bool, no_color: bool, **own: Any) -> int | None:
-        before = ctx.obj if isinstance(ctx.obj, Shared) else Shared()
+        before = given_before(ctx)
         shared = Shared(workspace or before.workspace, json or before.json, no_color or before.no_color)
         return function(Call(shared), **own)
 
+    return with_options(
+        function,
+        shell,
+        {"workspace": (WorkspaceOption, None), "json": (JsonOption, False), "no_color": (NoColorOption, False)},
+    )
+
+
+def given_before(ctx: typer.Context) -> Shared:
+    """The shared options that stood before the command's name."""
+    return ctx.obj if isinstance(ctx.obj, Shared) else Shared()
+
+
+def with_options(
+    function: Callable[..., int | None], shell: Callable[..., int | None], shared: Mapping[str, tuple[Any, Any]]
+) -> Callable[..., int | None]:
+    """The shell, with the options that the function has of its own before the shared ones, each a type and a default.
+
+    The function's first parameter is what the shell makes of the shared options.
+    """
     keyword = inspect.Parameter.KEYWORD_ONLY
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     parameters = [
         inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
         *(parameter.replace(kind=keyword) for parameter in own),
-        inspect.Parameter("workspace", keyword, default=None, annotation=WorkspaceOption),
-        inspect.Parameter("json", keyword, default=False, annotation=JsonOption),
-        inspect.Parameter("no_color", keyword, default=False, annotation=NoColorOption),
+        *(
+            inspect.Parameter(name, keyword, default=default, annotation=kind)
+            for name, (kind, default) in shared.items()
+        ),
     ]
     shell.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     shell.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

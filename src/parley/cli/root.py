@@ -64,6 +64,7 @@ ENTRIES: Final = (
     Entry("Keeping", "archive", "Move old events and messages to a sealed file."),
     Entry("Keeping", "backup", "Copy the database, also while a hub is running."),
     Entry("Keeping", "export", "Write everything in a workspace as JSON lines."),
+    Entry("Tools", "pipeline", "Take logs into a lake; ask, check and show what is in it."),
     Entry("Tools", "bench", "Measure the hub on this machine in a temporary workspace."),
     Entry("Tools", "completion", "Print the completion script of a shell."),
 )

@@ -269,6 +269,9 @@ class PluginDefaultSettings:
 class PipelineSettings:
     """``[pipeline]``"""
 
+    retention_days: float = _key(
+        7.0, "how long files that left a table are kept, and with them the versions that had them", low=1, high=3650
+    )
     answer_window_minutes: float = _key(
         60.0, "a message that replies to nothing answers the one before it if it comes within this time", low=0
     )

@@ -8,6 +8,7 @@ Two runs at once are harmless. If another run moved a cursor while this one was 
 files are removed and the round is planned again from where the cursors stand now.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -59,6 +60,19 @@ class IngestReport:
     cursors: dict[str, int] = field(default_factory=dict[str, int])
     problems: list[str] = field(default_factory=list[str])
 
+    def followed_by(self, later: "IngestReport") -> "IngestReport":
+        """Both runs as one: what they did together, and how it is after the second."""
+        return IngestReport(
+            self.events + later.events,
+            self.files + later.files,
+            self.bytes + later.bytes,
+            self.commits + later.commits,
+            self.conflicts + later.conflicts,
+            later.version,
+            later.cursors,
+            later.problems,
+        )
+
 
 Progress = Callable[[int, int], None]
 """Is told how many events are in the lake of how many that were waiting."""
@@ -95,6 +109,30 @@ def ingest(
             lost += 1
             report.conflicts += 1
     raise LakeConflict(f"Other runs were quicker {lost} times in a row", table=EVENTS.view)
+
+
+def watch(
+    spark: "SparkSession",
+    lake: Lake,
+    find: Callable[[], Sequence[HubRef]],
+    stopped: threading.Event,
+    *,
+    every_seconds: float,
+    clock: Clock | None = None,
+    tell: Callable[[IngestReport], None] = lambda report: None,
+) -> IngestReport:
+    """Takes in what is new, again and again, until it is told to stop; a round that is under way is finished.
+
+    Each turn is a run like any other, with the same commit, and ``find`` is asked for the hubs anew, so one that comes
+    into being meanwhile is seen. Returns all turns together.
+    """
+    whole = IngestReport()
+    while not stopped.is_set():
+        turn = ingest(spark, lake, find(), clock=clock)
+        whole = whole.followed_by(turn)
+        tell(whole)
+        stopped.wait(every_seconds)
+    return whole
 
 
 def cursor_name(db_id: str) -> str:

@@ -5,6 +5,8 @@ alone, so it runs the same in all three. Embedded is the default and needs nothi
 this process, ends with it however it ends, and its own output goes to a file instead of the terminal.
 """
 
+import importlib
+import logging
 import os
 import sys
 import tempfile
@@ -41,6 +43,8 @@ _SESSION: Final[dict[str, str]] = {
     "spark.sql.files.openCostInBytes": str(256 * 1024),
 }
 """Settings of a session, which may be changed in one that is open."""
+_TALKATIVE: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""They print each error's whole stack on stderr, beside raising it."""
 _EMBEDDED: Final[dict[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -61,7 +65,10 @@ def open_session(
     ``JavaNotFound`` where a JVM has to be started and there is none.
     """
     from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
 
+    for name in _TALKATIVE:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         spark = _connect(remote) if remote is not None else _start(master or LOCAL_MASTER, dict(settings or {}))
         for name, value in {**_SESSION, **dict(settings or {})}.items():
@@ -76,6 +83,14 @@ def open_session(
 def reads_delta(spark: "SparkSession") -> bool:
     """Whether the session has Delta's own reader: its jars are on the class path, and it was set up with them."""
     return DELTA_EXTENSION in str(spark.conf.get("spark.sql.extensions", ""))
+
+
+def spark_errors() -> tuple[type[Exception], ...]:
+    """What Spark raises in the driver when a job, or the JVM itself, has failed."""
+    from pyspark.errors import PySparkException
+
+    protocol: Any = importlib.import_module("py4j.protocol")  # it comes without types
+    return (PySparkException, protocol.Py4JError)
 
 
 def _connect(remote: str) -> "SparkSession":
@@ -98,7 +113,8 @@ def _start(master: str, settings: dict[str, str]) -> "SparkSession":
     try:
         with log.open("ab") as sink:
             launcher: Any = java_gateway
-            gateway = launcher.launch_gateway(conf, {"stdout": sink, "stderr": sink})
+            # A group of its own: an interrupt at the terminal is for this process, which ends the JVM in order.
+            gateway = launcher.launch_gateway(conf, {"stdout": sink, "stderr": sink, "process_group": 0})
         context = SparkContext(conf=conf, gateway=gateway)
         context.setLogLevel("ERROR")
     except PySparkException as error:

@@ -12,7 +12,7 @@ double nor lose anything.
 import contextlib
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -133,16 +133,60 @@ def commit(
     Raises ``LakeConflict`` if a cursor was moved, or a replaced partition changed, by somebody else. With nothing to
     add, to remove or to move, nothing is committed.
     """
+
+    def gone(found: "DeltaTable") -> dict[str, dict[str, Any]]:
+        there = live_files(found, replace)
+        if base is not None and there.keys() != live_files(open_table(lake, table, base), replace).keys():
+            raise LakeConflict(f"The replaced part of {table.view} changed since version {base}", table=table.view)
+        return there
+
+    return _commit(lake, table, files, gone, cursors, about)
+
+
+def exchange(
+    lake: Lake,
+    table: Table,
+    files: Sequence[DataFile],
+    gone: Mapping[str, dict[str, Any]],
+    *,
+    cursors: Sequence[Step] = (),
+    same_content: bool = False,
+    about: Mapping[str, Any] | None = None,
+) -> int:
+    """Puts files in the place of others, which are named as ``live_files`` names them and must all still be there.
+
+    ``same_content`` says that nothing changes for who reads the table's rows.
+    """
+
+    def still_there(found: "DeltaTable") -> Mapping[str, dict[str, Any]]:
+        if not gone.keys() <= live_files(found, WHOLE).keys():
+            raise LakeConflict(f"Files of {table.view} were replaced meanwhile", table=table.view)
+        return gone
+
+    return _commit(lake, table, files, still_there, cursors, about, data_change=not same_content)
+
+
+def _commit(
+    lake: Lake,
+    table: Table,
+    files: Sequence[DataFile],
+    gone_of: "Callable[[DeltaTable], Mapping[str, dict[str, Any]]]",
+    cursors: Sequence[Step],
+    about: Mapping[str, Any] | None,
+    *,
+    data_change: bool = True,
+) -> int:
     for _ in range(TRIES_MAX):
         found = ensure_table(lake, table)
-        gone = live_files(found, replace)
+        if files and files[0].path in live_files(found, WHOLE):
+            return found.version()  # the last try's answer was lost, the commit was not
+        gone = gone_of(found)
         _check_cursors(found, table, cursors)
-        if base is not None and gone.keys() != live_files(open_table(lake, table, base), replace).keys():
-            raise LakeConflict(f"The replaced part of {table.view} changed since version {base}", table=table.view)
-        if _swap(found, lake, table, [*_adds(files), *_removes(gone)], cursors, about):
-            return found.version() + 1 if (files or gone or cursors) else found.version()
-        if files and files[0].path in live_files(open_table(lake, table), WHOLE):
-            return open_table(lake, table).version()  # the answer was lost, the commit was not
+        actions = [*_adds(files, data_change), *_removes(gone, data_change)]
+        if not actions and not cursors:
+            return found.version()
+        if _swap(found, lake, table, actions, cursors, about):
+            return found.version() + 1
     raise LakeConflict(f"{table.view} changed {TRIES_MAX} times while a commit to it was tried", table=table.view)
 
 
@@ -182,7 +226,7 @@ def _check_cursors(found: "DeltaTable", table: Table, cursors: Sequence[Step]) -
             )
 
 
-def _adds(files: Sequence[DataFile], *, data_change: bool = True) -> "list[AddAction | RemoveAction]":
+def _adds(files: Sequence[DataFile], data_change: bool) -> "list[AddAction | RemoveAction]":
     from deltalake.transaction import AddAction
 
     return [
@@ -191,7 +235,7 @@ def _adds(files: Sequence[DataFile], *, data_change: bool = True) -> "list[AddAc
     ]
 
 
-def _removes(gone: Mapping[str, Mapping[str, Any]], *, data_change: bool = True) -> "list[AddAction | RemoveAction]":
+def _removes(gone: Mapping[str, Mapping[str, Any]], data_change: bool) -> "list[AddAction | RemoveAction]":
     from deltalake.transaction import RemoveAction
 
     now_ms = time.time_ns() // 1_000_000

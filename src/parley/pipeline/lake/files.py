@@ -8,7 +8,7 @@ import functools
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -95,11 +95,12 @@ class TableWriter:
     If the block ends with an error, what was written is removed.
     """
 
-    def __init__(self, lake: Lake, table: Table) -> None:
+    def __init__(self, lake: Lake, table: Table, schema: pa.Schema | None = None) -> None:
+        """``schema`` is that of the files, if it is another than the table's own."""
         self.files: list[DataFile] = []
         self._root = Path(lake.path(table))
         self._table = table
-        self._schema = table.file_schema
+        self._schema = schema or table.file_schema
         self._open: dict[tuple[str | None, ...], _OpenFile] = {}
 
     def __enter__(self) -> "TableWriter":
@@ -132,7 +133,8 @@ class TableWriter:
         if file is None:
             if len(self._open) >= OPEN_FILES_MAX:
                 self._finish(next(iter(self._open)))
-            file = _OpenFile(self._root, self._table, dict(zip(self._table.partition_by, key, strict=True)))
+            partition = dict(zip(self._table.partition_by, key, strict=True))
+            file = _OpenFile(self._root, partition, self._schema, self._table.plain)
         self._open[key] = file  # last again: the first is the one that was written to longest ago
         file.write(batch.select(self._schema.names).cast(self._schema))
         if file.rows >= FILE_ROWS_MAX:
@@ -143,19 +145,19 @@ class TableWriter:
 
 
 class _OpenFile:
-    def __init__(self, root: Path, table: Table, partition: Partition) -> None:
+    def __init__(self, root: Path, partition: Partition, schema: pa.Schema, plain: Collection[str]) -> None:
         self.rows = 0
-        self._root, self._partition, self._schema = root, partition, table.file_schema
+        self._root, self._partition = root, partition
         folder = "/".join(f"{name}={_folder_name(value)}" for name, value in partition.items())
         self._path = f"{folder}/part-{new_uuid()}.parquet" if folder else f"part-{new_uuid()}.parquet"
         (root / self._path).parent.mkdir(parents=True, exist_ok=True)
         self._footers: list[Any] = []
         self._writer = pq.ParquetWriter(
             str(root / self._path),
-            self._schema,
+            schema,
             compression="zstd",
             compression_level=ZSTD_LEVEL,
-            use_dictionary=[name for name in self._schema.names if name not in table.plain],
+            use_dictionary=[name for name in schema.names if name not in plain],
             metadata_collector=self._footers,
         )
 
@@ -165,14 +167,21 @@ class _OpenFile:
 
     def finish(self) -> DataFile:
         self._writer.close()
-        path = self._root / self._path
-        with path.open("rb") as file:
+        with (self._root / self._path).open("rb") as file:
             os.fsync(file.fileno())
-            status = os.fstat(file.fileno())
-        statistics = json.dumps(_statistics(self._footers[0]))
-        return DataFile(
-            self._path, status.st_size, self._partition, status.st_mtime_ns // 1_000_000, statistics, self.rows
-        )
+        return _described(self._root, self._path, self._partition, self._footers[0])
+
+
+def describe(lake: Lake, table: Table, path: str, partition: Partition) -> DataFile:
+    """What a commit has to say about a file that was written earlier."""
+    root = Path(lake.path(table))
+    return _described(root, path, partition, pq.read_metadata(root / path))
+
+
+def _described(root: Path, path: str, partition: Partition, footer: Any) -> DataFile:
+    status = (root / path).stat()
+    statistics = json.dumps(_statistics(footer))
+    return DataFile(path, status.st_size, partition, status.st_mtime_ns // 1_000_000, statistics, footer.num_rows)
 
 
 def _rows_of(batch: pa.RecordBatch, key: Mapping[str, Any]) -> Any:

@@ -1,0 +1,38 @@
+"""``parley pipeline sql``: ask the lake."""
+
+import csv
+import sys
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+import typer
+
+from parley.cli.commands.pipeline.options import PipelineCall, pipeline_command
+
+
+@pipeline_command("sql")
+def sql(
+    call: PipelineCall,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="For instance: select count(*) from bronze_events")],
+    form: Annotated[Literal["table", "csv"], typer.Option("--format", help="How to print the answer.")] = "table",
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Print at most so many rows.")] = None,
+) -> None:
+    """Ask the lake in SQL. Its tables have names such as bronze_events.
+
+    The answer is a table, CSV with a line of names, or with --json one object with columns and rows.
+    """
+
+    def show(answer: Any) -> None:
+        rows = islice(answer.rows, limit)
+        if call.json:
+            call.out.data({"columns": answer.columns, "rows": list(rows)})
+        elif form == "csv":
+            writer = csv.writer(sys.stdout, lineterminator="\n")
+            writer.writerow(answer.columns)
+            writer.writerows(rows)
+        else:
+            call.out.table(answer.columns, rows, empty="No rows.")
+
+    work = call.work("sql")
+    with call.progress() as progress:
+        work.ask(call.place, query, progress, show)
