@@ -21,6 +21,7 @@ from parley.hub.monitor import Monitor
 from parley.hub.moving import Moves
 from parley.hub.page_access import PageAccess
 from parley.hub.presence import Presence
+from parley.hub.spool import Spool
 from parley.hub.store import Store
 from parley.hub.sweeper import Sweeper
 from parley.serve import InFlight, Metrics, RateLimiter, TokenStore, register_secret
@@ -106,6 +107,7 @@ class Hub:
         self.monitor.look()
         self.checkpointer.start()
         self.app = Shell(self, ENDPOINTS)
+        self.spool = Spool(self)
 
     @property
     def uptime_seconds(self) -> int:
