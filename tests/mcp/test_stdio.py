@@ -131,17 +131,17 @@ async def test_without_a_workspace_it_says_which_command_makes_one(tmp_path: Pat
 async def test_two_agents_talk_and_wait_for_each_other(hub: HubProcess, mode: str) -> None:
     async with agent(hub.root, name="ann", mode=mode) as ann, agent(hub.root, name="bob", mode=mode) as bob:
         start = await bob.call("inbox")
-        assert start["new"] == 0
+        assert start["news"] == []
         waiting = asyncio.create_task(bob.call("wait", cursor=start["cursor"], seconds=DEADLINE_SECONDS))
         posted = await ann.call("post", channel="general", title="Hello", content="hi @bob")
         news = await waiting
-        assert [(each["id"], each["sender"], each["preview"]) for each in news["messages"]] == [
+        assert [(each["id"], each["sender"], each["preview"]) for each in news["news"]] == [
             (posted["message_id"], "ann", "hi @bob")
         ]
-        assert (await bob.call("inbox"))["new"] == 1, "looking consumes nothing"
+        assert len((await bob.call("inbox"))["news"]) == 1, "looking consumes nothing"
         await bob.call("post", reply_to=posted["message_id"], content="hello")
-        assert (await bob.call("inbox", cursor=news["cursor"]))["new"] == 0, "own messages are no news"
-        assert (await bob.call("inbox"))["new"] == 0, "the cursor that was handed in is kept"
+        assert (await bob.call("inbox", cursor=news["cursor"]))["news"] == [], "own messages are no news"
+        assert (await bob.call("inbox"))["news"] == [], "the cursor that was handed in is kept"
         page = await ann.call("read", topic=posted["topic_id"])
         assert [each["content"] for each in page["messages"]] == ["hi @bob", "hello"]
 

@@ -1,6 +1,16 @@
-"""Serving agents by the Model Context Protocol."""
+"""Serving agents by the Model Context Protocol: one on standard input and output, all of them as a guest of the hub."""
 
+import asyncio
+import importlib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from parley.core.settings import Settings
+
+if TYPE_CHECKING:
+    from parley.mcp.http import HttpTools
+
+PROFILES_BY_PATH: Final = {"/mcp": "default", "/mcp/full": "full"}
 
 
 def serve(folder: Path | None, *, profile: str, start: bool) -> None:
@@ -11,3 +21,34 @@ def serve(folder: Path | None, *, profile: str, start: bool) -> None:
     from parley.mcp.stdio import serve_stdio
 
     serve_stdio(wire, folder, profile=profile, start=start)
+
+
+class ToolsGuest:
+    """The tools in a hub, loaded with the first request for them: a hub that nobody asks so does not carry the SDK."""
+
+    paths = tuple(PROFILES_BY_PATH)
+
+    def __init__(self, root: Path, settings: Settings) -> None:
+        self._root = root
+        self._settings = settings
+        self._loading: asyncio.Task[HttpTools] | None = None
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Answers one request."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load())
+        # Shielded: the first caller may go away, and the others wait for the same.
+        tools = await asyncio.shield(self._loading)
+        await tools(scope, receive, send)
+
+    async def aclose(self) -> None:
+        """Ends what was begun."""
+        if self._loading is not None:
+            await (await self._loading).aclose()
+
+    async def _load(self) -> "HttpTools":
+        # On another thread, since it takes longer than any request may be held up.
+        module = await asyncio.to_thread(importlib.import_module, "parley.mcp.http")
+        tools: HttpTools = module.HttpTools(self._root, self._settings, PROFILES_BY_PATH)
+        await tools.start()
+        return tools

@@ -82,14 +82,19 @@ def serve(
     log_to_file: bool = False,
 ) -> int:
     """Serves in this process until it is told to stop, and returns its exit code. Raises what prevents the start."""
+    from parley.app.mcp import ToolsGuest
     from parley.hub.lifecycle import HubOptions, run_hub
     from parley.serve.logs import configure
 
     settings = options.settings(workspace)
     destination = workspace.logs / LOG_NAME if log_to_file else sys.stderr.buffer
     with configure(settings.log.level, destination, settings.log.rotate_bytes, settings.log.keep) as log:
-        ready = HubOptions(options.unsafe_network, lambda server: on_ready(announcement(workspace, server)))
-        return run_hub(workspace, settings, log.logger, ready)
+        how = HubOptions(
+            options.unsafe_network,
+            lambda server: on_ready(announcement(workspace, server)),
+            guests=(ToolsGuest(workspace.root, settings),),
+        )
+        return run_hub(workspace, settings, log.logger, how)
 
 
 def start_detached(workspace: Workspace, options: UpOptions) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from parley.core.settings import Settings
 from parley.hub.derived.derived import Derived
 from parley.hub.derived.loading import PluginSource
 from parley.hub.feed import Feed
+from parley.hub.http.guest import Guest, guest_endpoints
 from parley.hub.http.openapi import openapi_document
 from parley.hub.http.shell import Shell
 from parley.hub.http.table import ENDPOINTS
@@ -21,7 +22,6 @@ from parley.hub.monitor import Monitor
 from parley.hub.moving import Moves
 from parley.hub.page_access import PageAccess
 from parley.hub.presence import Presence
-from parley.hub.spool import Spool
 from parley.hub.store import Store
 from parley.hub.sweeper import Sweeper
 from parley.serve import InFlight, Metrics, RateLimiter, TokenStore, register_secret
@@ -53,6 +53,7 @@ class Hub:
         port: int,
         host_names: frozenset[str] = frozenset(),
         plugins: PluginSource | None = None,
+        guests: tuple[Guest, ...] = (),
         stop: Callable[[str], None],
         token_changed: Callable[[], object],
     ) -> None:
@@ -106,8 +107,8 @@ class Hub:
         self.monitor = Monitor(self)
         self.monitor.look()
         self.checkpointer.start()
-        self.app = Shell(self, ENDPOINTS)
-        self.spool = Spool(self)
+        self.guests = guests
+        self.app = Shell(self, ENDPOINTS + tuple(each for guest in guests for each in guest_endpoints(guest)))
 
     @property
     def uptime_seconds(self) -> int:

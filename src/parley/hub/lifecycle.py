@@ -29,6 +29,7 @@ from parley.core.ids import new_uuid
 from parley.core.settings import Settings
 from parley.hub.agentlip import agentlip_kept_out
 from parley.hub.derived.loading import PluginSource
+from parley.hub.http.guest import Guest
 from parley.hub.http.protocol import HubHttpProtocol
 from parley.hub.hub import Hub
 from parley.hub.last_port import recall_port, remember_port
@@ -51,6 +52,8 @@ class HubOptions:
     on_ready: Callable[[ServerFile], None] = lambda server: None
     home: Path | None = None
     """Where the user's trust in plugins is kept; by default where ``parley trust`` keeps it."""
+    guests: tuple[Guest, ...] = ()
+    """Applications that the hub serves without knowing them."""
 
 
 def run_hub(
@@ -147,6 +150,7 @@ class _Serving:
             port=self._bound.port,
             host_names=_own_names(self._settings.hub.host) if self._options.unsafe_network else frozenset(),
             plugins=self._plugins,
+            guests=self._options.guests,
             stop=self._ask_to_stop,
             token_changed=self._write_server_file,
         )
@@ -154,15 +158,12 @@ class _Serving:
         serving = asyncio.create_task(server.serve(sockets=[self._bound.socket]))
         watching = asyncio.create_task(hub.monitor.run())
         sweeping = asyncio.create_task(hub.sweeper.run())
-        spooling: asyncio.Task[None] | None = None
         try:
             await hub.derived.start()
             await _until_started(server, serving)
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self._ask_to_stop, signal.Signals(number).name)
-            hub.spool.open()
             self._options.on_ready(self._write_server_file())
-            spooling = asyncio.create_task(hub.spool.run())
             resumed = hub.moves.resume()
             self._log.info("started", port=self._bound.port, instance_id=self._instance_id, moves_resumed=resumed)
             stop = asyncio.create_task(self._stopping.wait())
@@ -170,8 +171,6 @@ class _Serving:
             stop.cancel()
             self._tell_of_failure(serving, watching, sweeping)
         finally:
-            if spooling is not None:
-                spooling.cancel()
             await self._end(hub, server, serving, (watching, sweeping))
         if hub.damaged:
             return Exit.CORRUPT
@@ -188,7 +187,6 @@ class _Serving:
         hub.in_flight.close()
         if not await hub.in_flight.wait_empty(self._settings.hub.drain_seconds):
             self._log.warning("drain_timed_out", in_flight=hub.in_flight.count)
-        await hub.spool.drain(self._settings.hub.drain_seconds)
         await hub.derived.stop()
         for task in watching:
             task.cancel()
@@ -196,6 +194,8 @@ class _Serving:
         hub.close_feeds(1001, "Server shutting down")
         server.should_exit = True
         await asyncio.gather(serving, *watching, return_exceptions=True)
+        for guest in hub.guests:
+            await guest.aclose()
         drained = await hub.store.close(self._settings.hub.drain_seconds)
         hub.checkpointer.stop(timeout=self._settings.hub.drain_seconds)
         if not hub.damaged and drained:

@@ -1,17 +1,23 @@
-"""The way to the hub: a client that starts the hub when it is down, and repeats what a restart cut off.
+"""The way to the hub: a client under the agent's name, that starts the hub when it is down and repeats what a restart
+cut off.
 
 A call is a function of a client, with its idempotency key already in it. So a call that found no hub, or lost it
 halfway, is made again as it was, and has one effect.
 """
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from parley.client import AsyncClient
-from parley.core.errors import ConnectionFailed, HubNotRunning, ProtocolUnknown, ShuttingDown
+from parley.client import AsyncClient, Cursor, FileCursor
+from parley.client.identity import whoami
+from parley.core.errors import ConnectionFailed, HubNotRunning, ParleyError, ProtocolUnknown, Refused, ShuttingDown
 from parley.core.ids import new_uuid
+from parley.workspace.layout import Workspace
+from parley.workspace.reading import open_reading
 
 T = TypeVar("T")
 
@@ -19,63 +25,114 @@ PATIENCE_SECONDS: Final = 5.0
 """How long a hub that went away is waited for before it is started again, or its absence is told."""
 
 
+UNKNOWN_PROGRAM: Final = "mcp"
+"""What a program is called that has not said its name."""
+
+
 class Link:
     """One agent's connection to one workspace. Belongs to the event loop that it is first used in."""
 
     def __init__(
-        self, folder: Path | None, agent: str, *, start: bool, patience_seconds: float = PATIENCE_SECONDS
+        self,
+        folder: Path | None,
+        *,
+        program: str | None,
+        model: str | None = None,
+        name: str | None = None,
+        start: bool,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """``folder`` is the workspace, or inside one; None is this folder. ``start`` lets a missing hub be started."""
-        self.agent = agent
-        self._folder = folder
-        self._start = start
-        self._patience_seconds = patience_seconds
-        self._client: AsyncClient | None = None
-        self._starting = asyncio.Lock()
-        self._seen: int | None = None
+        """``folder`` is the workspace, or inside one; None is this folder. ``start`` lets a missing hub be started.
 
-    @property
-    def client(self) -> AsyncClient:
-        """The client. Raises ``WorkspaceNotFound`` as long as there is no workspace."""
-        if self._client is None:
-            self._client = AsyncClient(
-                self._folder, sender=self.agent, agent=self.agent, patience_seconds=self._patience_seconds
-            )
-        return self._client
+        Raises ``WorkspaceNotFound`` as long as there is no workspace. ``name`` is the agent's, if it has said it;
+        else it is the one that this program's session has in the workspace.
+        """
+        self._program = program
+        self._model = model
+        self._named = name
+        self._start = start
+        self._starting = asyncio.Lock()
+        self._joined = False
+        self.client = AsyncClient(folder, patience_seconds=patience_seconds)
+        assert self.client.workspace is not None
+        self.workspace: Workspace = self.client.workspace
+        self._take_name(name or whoami(self.workspace, program=program or UNKNOWN_PROGRAM).name)
 
     async def call(self, ask: Callable[[AsyncClient], Awaitable[T]]) -> T:
         """What the client answers. A hub that is down is started, if that is allowed, and asked again."""
-        client = self.client
         try:
-            return await ask(client)
+            return await ask(self.client)
         except ProtocolUnknown:
             raise
         except (HubNotRunning, ConnectionFailed, ShuttingDown):
             if not self._start:
                 raise
-        await self._start_hub(client)
-        return await ask(client)
+        # Calls in the same trouble wait for one another, and the later ones find it running.
+        async with self._starting, await AsyncClient.connect(self.workspace.root, start=True):
+            pass
+        return await ask(self.client)
+
+    async def join(self) -> None:
+        """Registers the agent, once. Whoever writes is known to the others, with the program that it is."""
+        if not self._joined:
+            await self.call(self._register)
+
+    async def show_life(self) -> None:
+        """Registers the agent, or says that it still lives, if a hub is there to be told."""
+        with suppress(ParleyError):
+            if not self._joined:
+                await self._register(self.client)
+                return
+            try:
+                await self.client.heartbeat()
+            except Refused:  # it was swept, or somebody goes by its name
+                self._joined = False
+
+    async def leave(self, reason: str) -> None:
+        """Says goodbye, if a hub is there to hear it: what the agent holds is given back."""
+        if self._joined:
+            self._joined = False
+            with suppress(ParleyError):
+                await self.client.leave(reason=reason)
 
     def start_of_news(self, cursor: int | None) -> int | None:
         """Where news begin for this agent. A cursor that it hands in says that it has seen what came before."""
-        if cursor is not None:
-            self._seen = cursor
-        return self._seen
+        file = FileCursor(self.workspace.agents / f"inbox-{_digest(self.agent)}")
+        kept = file.load()
+        with open_reading(self.workspace) as reading:
+            db_id = reading.db_id
+        if cursor is None:
+            return kept.event_id if kept is not None and kept.db_id == db_id else None
+        with suppress(OSError):  # a workspace that cannot be written; the agent has its cursor
+            file.save(Cursor(cursor, db_id))
+        file.close()
+        return cursor
 
     async def aclose(self) -> None:
         """Closes the connection. The hub goes on."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+        await self.client.aclose()
 
-    async def _start_hub(self, client: AsyncClient) -> None:
-        workspace = client.workspace
-        assert workspace is not None
-        # Calls in the same trouble wait for one another, and the later ones find it running.
-        async with self._starting, await AsyncClient.connect(workspace.root, start=True):
-            return
+    async def _register(self, client: AsyncClient) -> None:
+        if self._named is None:
+            self._take_name((await client.join(self._program or UNKNOWN_PROGRAM, model=self._model)).name)
+        else:
+            await client.register_agent(self._named, program=self._program, model=self._model, session=self._session)
+        self._joined = True
+
+    @property
+    def _session(self) -> str:
+        return f"agent {self._named}"  # as of any program that is told its name
+
+    def _take_name(self, name: str) -> None:
+        self.agent = name
+        self.client.hub.agent = name
+        self.client.caller = self.client.caller._replace(sender=name)
 
 
 def new_key() -> str:
     """An idempotency key for a call that was given none."""
     return new_uuid()
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:16]

@@ -4,12 +4,12 @@ from typing import Final, Literal
 
 from parley.core.errors import InvalidInput
 from parley.mcp.toolbox import Tool
-from parley.mcp.tools import messages, news
+from parley.mcp.tools import messages, news, work
 
 Profile = Literal["default", "full"]
 PROFILES: Final[tuple[Profile, ...]] = ("default", "full")
 
-DEFAULT: Final = (*messages.TOOLS, *news.TOOLS)
+DEFAULT: Final = (*messages.TOOLS, *news.TOOLS, *work.TOOLS)
 
 
 def tools_of(profile: str) -> tuple[Tool, ...]:

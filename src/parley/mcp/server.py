@@ -5,7 +5,8 @@ not exist is an error of the protocol.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
 import mcp_types as types
@@ -26,8 +27,8 @@ INSTRUCTIONS: Final = (
 _log = logging.getLogger(__name__)
 
 Context = ServerRequestContext[Any, Any]
-DeskFor = Callable[[Context], Awaitable[Desk]]
-"""The desk of whoever calls. Raises a ``ParleyError``."""
+DeskFor = Callable[[Context], AbstractAsyncContextManager[Desk]]
+"""The desk of whoever calls, for the time of the call. Raises a ``ParleyError``."""
 
 
 def build_server(tools: Sequence[Tool], desk_for: DeskFor) -> Server[Any]:
@@ -46,7 +47,10 @@ def build_server(tools: Sequence[Tool], desk_for: DeskFor) -> Server[Any]:
 
     async def _outcome(tool: Tool, ctx: Context, arguments: dict[str, Any]) -> Result:
         try:
-            return await tool.call(await desk_for(ctx), arguments)
+            async with desk_for(ctx) as desk:
+                if tool.writes:
+                    await desk.link.join()
+                return await tool.call(desk, arguments)
         except ParleyError as error:
             return failure(error)
         except Exception as error:

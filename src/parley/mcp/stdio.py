@@ -8,14 +8,17 @@ import logging
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import anyio
-import mcp_types as types
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.stdio import stdio_server
 
+from parley.core.errors import ParleyError
+from parley.core.limits import AGENT_TEXT_CHARS_MAX
 from parley.mcp.desk import Desk
 from parley.mcp.link import Link
 from parley.mcp.profiles import tools_of
@@ -26,6 +29,10 @@ from parley.workspace.config import load_settings
 WAIT_SECONDS_MAX: Final = 300.0
 """The longest wait of one call; whoever wants to wait longer asks again."""
 PARENT_LOOK_SECONDS: Final = 1.0
+LIFE_SECONDS: Final = 60.0
+"""Time between signs of life while the agent does nothing; shorter where a workspace calls agents gone sooner."""
+LEAVE_SECONDS: Final = 2.0
+MODEL_VARIABLE: Final = "PARLEY_MODEL"
 
 
 def serve_stdio(wire: Wire, folder: Path | None, *, profile: str, start: bool) -> None:
@@ -38,30 +45,53 @@ def serve_stdio(wire: Wire, folder: Path | None, *, profile: str, start: bool) -
 
 
 class _Serving:
+    """One agent's server, from its first message to its last."""
+
     def __init__(self, folder: Path | None, profile: str, start: bool) -> None:
         self._tools = tools_of(profile)
         self._folder = folder
         self._start = start
         self._desk: Desk | None = None
+        self._known = anyio.Event()
 
     async def run(self, wire: Wire) -> None:
         server = build_server(self._tools, self._desk_for)
+        server.middleware.append(self._meet)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._end_with_parent)
-            tasks.start_soon(self._end_when_told)
+            for each in (self._end_with_parent, self._end_when_told, self._show_life):
+                tasks.start_soon(each)
             async with stdio_server(anyio.wrap_file(wire.incoming), anyio.wrap_file(wire.outgoing)) as (read, write):
                 await server.run(read, write, server.create_initialization_options())
             await self._leave()
             tasks.cancel_scope.cancel()
 
-    async def _desk_for(self, ctx: Context) -> Desk:
+    async def _meet(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Takes a place at a desk as soon as the program has said who it is, without being asked for anything."""
+        if self._desk is None and ctx.session.client_params is not None:
+            with suppress(ParleyError):  # a call will say what is wrong
+                self._sit_down(ctx)
+        return await call_next(ctx)
+
+    @asynccontextmanager
+    async def _desk_for(self, ctx: Context) -> AsyncGenerator[Desk]:
+        yield self._sit_down(ctx)
+
+    def _sit_down(self, ctx: Context) -> Desk:
         if self._desk is None:
-            link = Link(self._folder, _agent_name(ctx.session.client_params), start=self._start)
-            workspace = link.client.workspace
-            assert workspace is not None
-            settings = load_settings(workspace.config)
+            client = ctx.session.client_params
+            program = None if client is None else client.client_info.name[:AGENT_TEXT_CHARS_MAX]
+            link = Link(self._folder, program=program, model=os.environ.get(MODEL_VARIABLE), start=self._start)
+            settings = load_settings(link.workspace.config)
             self._desk = Desk(link, settings.mcp.result_bytes_max, WAIT_SECONDS_MAX)
+            self._life_seconds = min(LIFE_SECONDS, settings.agents.gone_after_minutes * 60 / 3)
+            self._known.set()
         return self._desk
+
+    async def _show_life(self) -> None:
+        await self._known.wait()
+        while self._desk is not None:
+            await self._desk.link.show_life()
+            await anyio.sleep(self._life_seconds)
 
     async def _end_with_parent(self) -> None:
         parent = os.getppid()
@@ -83,10 +113,7 @@ class _Serving:
     async def _leave(self) -> None:
         desk, self._desk = self._desk, None
         if desk is not None:
-            with suppress(Exception):  # nothing is to keep this process from ending
+            # Nothing is to keep this process from ending, and nobody waits for it for long.
+            with suppress(Exception), anyio.move_on_after(LEAVE_SECONDS):
+                await desk.link.leave("its program has ended")
                 await desk.link.aclose()
-
-
-def _agent_name(client: types.InitializeRequestParams | None) -> str:
-    known = os.environ.get("PARLEY_AGENT")
-    return known or (client.client_info.name if client is not None else "agent")

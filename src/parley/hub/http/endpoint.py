@@ -82,3 +82,7 @@ class Endpoint(NamedTuple):
     always_closed: bool = False
     """Needs a token or a session even where reads are open: the answer tells whether the caller has one."""
     content_type: str = "application/json"
+    raw_body: bool = False
+    """The handler gets the body as the bytes that came."""
+    may_take_long: bool = False
+    """A stop does not wait for the answer, and the handler ends by itself when the feeds are closed."""

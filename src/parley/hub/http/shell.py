@@ -188,9 +188,12 @@ class Shell:
             query_string = scope["query_string"]
             query = Query(query_string) if query_string else _NO_QUERY
             key = idempotency_key(headers.get(b"idempotency-key"))
-            return await endpoint.handler(hub, Call(path, query, body, key, headers)), endpoint.path
+            call = Call(path, query, body, key, headers)
+            if not endpoint.may_take_long:
+                return await endpoint.handler(hub, call), endpoint.path
         finally:
             hub.in_flight.end()
+        return await endpoint.handler(hub, call), endpoint.path
 
     def _authenticate(self, endpoint: Endpoint, headers: Headers, limit: list[Decision]) -> None:
         """Refuses a caller with neither the token nor a session of the page.
@@ -236,6 +239,8 @@ class Shell:
             raise InvalidInput("The body ended early")
         if len(data) > most:
             raise _too_large(most)
+        if route.endpoint.raw_body:
+            return data
         if route.decode is None or (not data and route.endpoint.body_optional):
             return None
         if _JSON not in headers.get(b"content-type", b"").lower():

@@ -11,18 +11,33 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import Meta, ValidationError, structs
 
-from parley.client import AsyncClient, MessageCreated, MessageDeleted, MessageEdited, StateChange
+from parley.client import (
+    AsyncClient,
+    LeaseExpired,
+    LeaseReleased,
+    MessageCreated,
+    MessageDeleted,
+    MessageEdited,
+    StateChange,
+    TaskCancelled,
+    TaskCompleted,
+    TaskCreated,
+    TaskExpired,
+    TaskReleased,
+    TaskTakenOver,
+)
 from parley.mcp.desk import Desk
 from parley.mcp.results import Entry, Result, listing
 from parley.mcp.toolbox import Arguments, Channel, Detail, Tool, Topic
-from parley.mcp.tools.entries import message_entry
+from parley.mcp.tools.entries import lease_entry, message_entry, task_entry
 from parley.mcp.tools.places import channel_named
-from parley.wire.entities import Message
+from parley.wire.entities import Lease, Message, Task
 from parley.wire.events import decode_payload
 
 PAGE_EVENTS: Final = 500
 PAGES_MAX: Final = 20
 """One look goes through at most so many pages of events; what is left is told as more, so no look takes long."""
+MESSAGE: Final = "message.created"
 WAIT_SECONDS_DEFAULT: Final = 25.0
 """Below the minute after which many programs give up on a tool."""
 
@@ -46,13 +61,20 @@ class _Place(NamedTuple):
     topics: tuple[str, ...]
 
 
+class _Item(NamedTuple):
+    """One thing that is new, as it was after the newest event about it."""
+
+    event_id: int
+    event: str
+    about: Message | Task | Lease
+
+
 @dataclass(slots=True)
 class _Found:
     """What a look through the log has found, in its order, and up to which event it has looked."""
 
     cursor: int
-    messages: dict[str, Message] = field(default_factory=dict[str, Message])
-    event_ids: dict[str, int] = field(default_factory=dict[str, int])
+    items: dict[str, _Item] = field(default_factory=dict[str, _Item])
     has_more: bool = False
 
 
@@ -62,16 +84,16 @@ class _HubLeft(Exception):
 
 async def inbox(desk: Desk, given: Inbox) -> Result:
     """What others have written since the cursor."""
-    start = desk.link.start_of_news(given.cursor)
+    start = await asyncio.to_thread(desk.link.start_of_news, given.cursor)
     found = await desk.link.call(lambda client: _look(client, desk, given, start))
     return _told(desk, given, found)
 
 
 async def wait(desk: Desk, given: Wait) -> Result:
     """The same as soon as there is something, or nothing after so many seconds."""
-    start = desk.link.start_of_news(given.cursor)
+    start = await asyncio.to_thread(desk.link.start_of_news, given.cursor)
     found = await desk.link.call(lambda client: _look(client, desk, given, start))
-    if not found.messages and not found.has_more:
+    if not found.items and not found.has_more:
         after = found.cursor
         await desk.link.call(lambda client: _until_news(client, desk, given, after))
         found = await desk.link.call(lambda client: _look(client, desk, given, after))
@@ -79,7 +101,12 @@ async def wait(desk: Desk, given: Wait) -> Result:
 
 
 TOOLS = (
-    Tool("inbox", "What others posted since your cursor. Looking consumes nothing.", Inbox, inbox),
+    Tool(
+        "inbox",
+        "What is new for you since your cursor: posts, tasks, lost claims. Looking consumes nothing.",
+        Inbox,
+        inbox,
+    ),
     Tool("wait", "Like inbox, but waits until there is something.", Wait, wait),
 )
 
@@ -102,7 +129,7 @@ async def _look(client: AsyncClient, desk: Desk, given: Inbox, start: int | None
             _take(desk, event.event_id, event.name, event.data_json, found)
         found.cursor = page.replay_until if page.cursor is None else page.cursor
         found.has_more = page.has_more
-        if not page.has_more or len(found.messages) > given.limit:
+        if not page.has_more or len(found.items) > given.limit:
             break
     return found
 
@@ -126,7 +153,7 @@ async def _until_news(client: AsyncClient, desk: Desk, given: Wait, after: int) 
             async with asyncio.timeout(seconds):
                 async for event in feed:
                     _take(desk, event.event_id, event.name, event.data, seen)
-                    if seen.messages:
+                    if seen.items:
                         return
         except (TimeoutError, _HubLeft):
             return
@@ -139,38 +166,80 @@ async def _place(client: AsyncClient, given: Inbox) -> _Place:
 
 
 def _take(desk: Desk, event_id: int, name: str, data: dict[str, Any], found: _Found) -> None:
-    """Notes what an event changes of what is new: a message of somebody else, or a later word about one."""
+    """Notes what an event changes of what is new for this agent."""
     try:
         payload = decode_payload(name, data)
     except ValidationError:
         return  # a newer hub may say more than this version understands
+    if isinstance(payload, MessageEdited | MessageDeleted):
+        _correct(payload, found)
+    elif (about := _news_in(payload, desk.agent)) is not None:
+        found.items.pop(about.id, None)
+        found.items[about.id] = _Item(event_id, name, about)
+
+
+def _news_in(payload: Any, me: str) -> Message | Task | Lease | None:
+    """What an event tells this agent: words and tasks of others, the end of what it asked for, the loss of what it had.
+
+    Who claims what is no news; ``tasks`` and ``who`` tell it.
+    """
     match payload:
-        case MessageCreated(message) if message.sender != desk.agent:
-            found.messages[message.id] = message
-            found.event_ids[message.id] = event_id
-        case MessageEdited(message_id, _, content, version) if message_id in found.messages:
-            found.messages[message_id] = structs.replace(
-                found.messages[message_id], content_raw=content, version=version
-            )
-        case MessageDeleted(message_id) if message_id in found.messages:
-            del found.messages[message_id], found.event_ids[message_id]
+        case MessageCreated(message):
+            return message if message.sender != me else None
+        case TaskCreated(task, actor):
+            return task if actor != me else None
+        case TaskCompleted(task, actor):
+            return task if me == task.created_by != actor else None
+        case TaskCancelled(task, actor, _, previous_holder):
+            return task if actor != me and me in (task.created_by, previous_holder) else None
+        case TaskReleased(task, actor, _, previous_holder) | TaskTakenOver(task, actor, _, previous_holder):
+            return task if me == previous_holder != actor else None
+        case TaskExpired(task, previous_holder):
+            return task if me == previous_holder else None
+        case LeaseReleased(lease, actor):
+            return lease if me == lease.holder != actor else None
+        case LeaseExpired(lease):
+            return lease if me == lease.holder else None
         case _:
-            pass
+            return None
+
+
+def _correct(payload: MessageEdited | MessageDeleted, found: _Found) -> None:
+    """A later word about a message that is new: it is told as it is now, or not at all."""
+    item = found.items.get(payload.message_id)
+    if item is None or not isinstance(item.about, Message):
+        return
+    if isinstance(payload, MessageDeleted):
+        del found.items[payload.message_id]
+        return
+    message = structs.replace(item.about, content_raw=payload.new_content, version=payload.version)
+    found.items[payload.message_id] = item._replace(about=message)
 
 
 def _keep_newest(found: _Found, limit: int) -> None:
-    for message_id in list(found.messages)[:-limit]:
-        del found.messages[message_id], found.event_ids[message_id]
+    for key in list(found.items)[:-limit]:
+        del found.items[key]
+
+
+def _entry(desk: Desk, item: _Item, detail: str) -> Entry:
+    match item.about:
+        case Message() as message:
+            row = message_entry(desk, message, detail)
+        case Task() as task:
+            row = task_entry(desk, task, detail)
+        case Lease() as lease:
+            row = lease_entry(desk, lease)
+    return Entry({"event": item.event, **row.data}, row.text if item.event == MESSAGE else f"{item.event} {row.text}")
 
 
 def _told(desk: Desk, given: Inbox, found: _Found) -> Result:
-    ids = list(found.messages)
-    entries = [message_entry(desk, found.messages[each], given.detail) for each in ids[: given.limit]]
+    items = list(found.items.values())
+    entries = [_entry(desk, item, given.detail) for item in items[: given.limit]]
 
     def ending(taken: int) -> dict[str, object]:
-        if taken == len(ids):
+        if taken == len(items):
             return {"has_more": found.has_more, "cursor": found.cursor}
-        return {"has_more": True, "cursor": found.event_ids[ids[taken]] - 1}
+        return {"has_more": True, "cursor": items[taken].event_id - 1}
 
-    head = Entry({"new": len(entries)}, f"{len(entries)} new" if entries else "Nothing new")
-    return listing("messages", entries, head=head, bytes_max=desk.result_bytes_max, ending=ending)
+    head = Entry({}, f"{len(entries)} new" if entries else "Nothing new")
+    return listing("news", entries, head=head, bytes_max=desk.result_bytes_max, ending=ending)

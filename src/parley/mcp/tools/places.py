@@ -14,19 +14,23 @@ async def channel_named(client: AsyncClient, name: str) -> Channel:
     return found
 
 
-async def topic_named(client: AsyncClient, channel_name: str, title: str, key: str) -> str:
-    """The id of the topic with this title; the channel and the topic are made if they are missing.
+async def channel_made(client: AsyncClient, name: str, key: str) -> Channel:
+    """The channel with this name or id, made if it is missing; somebody else may do so in the same moment."""
+    found = await _find_channel(client, name)
+    if found is not None:
+        return found
+    try:
+        return (await client.create_channel(name, idempotency_key=f"{key}.channel")).channel
+    except InvalidInput:
+        found = await _find_channel(client, name)
+        if found is None:
+            raise
+        return found
 
-    Somebody else may make either in the same moment, which is as good.
-    """
-    channel = await _find_channel(client, channel_name)
-    if channel is None:
-        try:
-            channel = (await client.create_channel(channel_name, idempotency_key=f"{key}.channel")).channel
-        except InvalidInput:
-            channel = await _find_channel(client, channel_name)
-            if channel is None:
-                raise
+
+async def topic_named(client: AsyncClient, channel_name: str, title: str, key: str) -> str:
+    """The id of the topic with this title; the channel and the topic are made if they are missing."""
+    channel = await channel_made(client, channel_name, key)
     found = await _find_topic(client, channel.id, title)
     if found is not None:
         return found

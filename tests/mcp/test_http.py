@@ -1,0 +1,125 @@
+"""The tools over streamable HTTP, mounted in the hub."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.client.hubs import HubProcess
+from tests.mcp.agents import CALL_SECONDS, Agent
+from tests.mcp.driving import drive
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+@asynccontextmanager
+async def agent(
+    hub: HubProcess, path: str = "/mcp", *, name: str | None = "tester", mode: str = "auto"
+) -> AsyncIterator[Agent]:
+    """An agent that speaks over HTTP."""
+    headers = {"Authorization": f"Bearer {hub.server.auth_token}"}
+    if name is not None:
+        headers["X-Parley-Agent"] = name
+    async with httpx2.AsyncClient(headers=headers, timeout=CALL_SECONDS) as http:
+        transport = streamable_http_client(hub.server.base_url + path, http_client=http)
+        async with Client(transport, mode=mode, read_timeout_seconds=CALL_SECONDS) as client:
+            yield Agent(client)
+
+
+@pytest.mark.parametrize(("path", "profile"), [("/mcp", "default"), ("/mcp/full", "full")])
+async def test_every_tool_works_over_http(hub: HubProcess, path: str, profile: str) -> None:
+    async with agent(hub, path, name="driver") as client:
+        await drive(client, profile)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_an_agent_outlives_a_restart_of_the_hub(hub: HubProcess, mode: str) -> None:
+    async with agent(hub, mode=mode) as client:
+        posted = await client.call("post", channel="general", title="Hello", content="one")
+        hub.stop()
+        hub.start()
+        again = await client.call("post", topic=posted["topic_id"], content="two")
+        page = await client.call("read", topic=again["topic_id"])
+        assert [each["content"] for each in page["messages"]] == ["one", "two"]
+
+
+async def test_a_wait_ends_with_the_hub_and_does_not_hold_it_up(hub: HubProcess) -> None:
+    async with agent(hub, name="ann") as ann:
+        await ann.call("post", channel="general", title="Hello", content="one")
+        start = await ann.call("inbox")
+        waiting = asyncio.create_task(ann.call("wait", cursor=start["cursor"], seconds=50))
+        await feed_open(hub)
+        await asyncio.to_thread(hub.stop)
+        assert (await waiting)["news"] == []
+    assert "drain_timed_out" not in (hub.root / "hub.stderr").read_text()
+
+
+async def test_two_agents_wait_for_each_other(hub: HubProcess) -> None:
+    async with agent(hub, name="ann") as ann, agent(hub, name="bob") as bob:
+        start = await bob.call("inbox")
+        waiting = asyncio.create_task(bob.call("wait", cursor=start["cursor"], seconds=50))
+        posted = await ann.call("post", channel="general", title="Hello", content="hi")
+        assert [(each["id"], each["sender"]) for each in (await waiting)["news"]] == [(posted["message_id"], "ann")]
+
+
+async def test_without_a_name_it_says_which_header_tells_it(hub: HubProcess) -> None:
+    async with agent(hub, name=None) as client:
+        refusal = await client.refused("read")
+        assert refusal["code"] == "INVALID_INPUT"
+        assert "X-Parley-Agent" in refusal["error"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({}, 401, "MISSING_AUTH"),
+        ({"Authorization": "Bearer wrong"}, 401, "INVALID_AUTH"),
+        ({"Host": "evil.example"}, 403, "HOST_FORBIDDEN"),
+        ({"Origin": "http://evil.example"}, 403, "ORIGIN_FORBIDDEN"),
+    ],
+)
+async def test_it_stands_behind_what_guards_the_hub(
+    hub: HubProcess, headers: dict[str, str], status: int, code: str
+) -> None:
+    async with httpx.AsyncClient(base_url=hub.server.base_url) as http:
+        answer = await http.post("/mcp", json=PING, headers=ACCEPT | headers)
+        assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+async def test_a_body_beyond_the_limit_and_other_methods_are_refused(hub: HubProcess) -> None:
+    headers = ACCEPT | {"Authorization": f"Bearer {hub.server.auth_token}"}
+    async with httpx.AsyncClient(base_url=hub.server.base_url, headers=headers) as http:
+        large = await http.post("/mcp", content=b" " * (512 * 1024 + 1))
+        assert (large.status_code, large.json()["code"]) == (413, "PAYLOAD_TOO_LARGE")
+        assert (await http.get("/mcp")).status_code == 405
+        assert (await http.delete("/mcp")).status_code == 405
+        assert (await http.post("/mcp/other", json=PING)).status_code == 404
+
+
+async def test_a_hub_loads_the_sdk_with_the_first_request_for_the_tools(hub: HubProcess) -> None:
+    assert "pydantic_core" not in mapped(hub)
+    async with agent(hub) as client:
+        await client.call("read")
+    assert "pydantic_core" in mapped(hub)
+
+
+def mapped(hub: HubProcess) -> str:
+    """The libraries that a hub's process has loaded."""
+    return Path(f"/proc/{hub.server.pid}/maps").read_text()
+
+
+async def feed_open(hub: HubProcess) -> None:
+    """Returns when somebody follows the hub's events."""
+    headers = {"Authorization": f"Bearer {hub.server.auth_token}"}
+    async with asyncio.timeout(CALL_SECONDS), httpx.AsyncClient(base_url=hub.server.base_url, headers=headers) as http:
+        while True:
+            if (await http.get("/api/v1/status")).json()["ws_connections"]:
+                return
+            await asyncio.sleep(0.02)
