@@ -1,9 +1,11 @@
 """``make demo``: what Parley does, told in two minutes with real processes.
 
 A hub is started in a temporary workspace that brings a plugin of its own. Three scripted agents, each a process of its
-own, and a person at the command line work on one task. The builder is killed in the middle and resumes from its cursor;
-nothing it missed is lost and nothing it had done is done twice. Plugins look at every message in their sandboxes, and a
-browser, where there is one, at the page. At the end the demo counts, and exits with 1 if anything is missing or double.
+own, and a person at the command line work on one thing: a planner divides it into tasks, a builder claims them one by
+one and leases the paths that it works on, a reviewer looks at what was done. The builder is killed in the middle and
+goes on with what it held; nothing it missed is lost and nothing it had done is done twice. Plugins look at every
+message in their sandboxes, and a browser, where there is one, at the page. At the end the demo counts, and exits with 1
+if anything is missing or double.
 """
 
 import json
@@ -18,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.load.chromium import BrowserFailed, Chromium, find_chromium
-from parley.client import Client, FileCursor, MessageCreated
+from parley.client import Client, EventEnvelope, FileCursor, MessageCreated
+from parley.core.exits import Exit
 from parley.sandbox import missing
 
 ROOT = Path(__file__).parent.parent
@@ -48,12 +51,14 @@ def enrich(message, config):
 ASK = "The login test fails one time in ten, see tests/test_login.py:88 and WEB-42."
 FOUND = {("links", "code_ref"): "tests/test_login.py:88", ("tickets", "link"): "WEB-42"}
 """What the plugins find in it."""
+VERDICT = "All steps reviewed, ship it."
 STEPS = (
-    "reproduce the flaky login test, see https://ci.example.com/runs/4711",
-    "find the race in the session store",
-    "fix it and add a regression test",
-    "run the suite 50 times",
+    ("reproduce the flaky login test, see https://ci.example.com/runs/4711", "tests/test_login.py"),
+    ("find the race in the session store", "src/session/**"),
+    ("fix it and add a regression test", "src/session/**"),
+    ("run the suite 50 times", "ci/**"),
 )
+"""What the planner makes tasks of, and the paths that each is about."""
 DEADLINE_SECONDS = 150
 """The story takes a fraction of this, also on a slow machine; whatever hangs is ended here."""
 BOLD, DIM, GREEN, RESET = ("\033[1m", "\033[2m", "\033[32m", "\033[0m") if sys.stdout.isatty() else ("", "", "", "")
@@ -62,7 +67,7 @@ BOLD, DIM, GREEN, RESET = ("\033[1m", "\033[2m", "\033[32m", "\033[0m") if sys.s
 def main() -> int:
     """Runs the story, or, when called with an agent's name, that agent."""
     if len(sys.argv) > 1:
-        return run_agent(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+        return Agent(sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]).run()
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("The demo took too long"))
     signal.alarm(DEADLINE_SECONDS)
     with tempfile.TemporaryDirectory(prefix="parley-demo-", ignore_cleanup_errors=True) as folder:
@@ -77,7 +82,7 @@ class Demo:
         self.root = folder / "shop"
         self.plugins_run = not missing()
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
-        self.topic = ""
+        self.channel = self.topic = ""
 
     def run(self) -> int:
         started = time.monotonic()
@@ -114,7 +119,7 @@ class Demo:
         self.parley("ui", "--print-url")
 
         scene("A person opens a channel and a topic, and asks for something")
-        channel = self.json("channel", "create", "web")["channel"]["id"]
+        self.channel = channel = self.json("channel", "create", "web")["channel"]["id"]
         self.topic = self.json("topic", "create", "--channel", "web", "--title", "Flaky login test")["topic"]["id"]
         side = self.json("topic", "create", "--channel", "web", "--title", "Coffee")["topic"]["id"]
         self.parley("msg", "send", "--topic-id", self.topic, "--sender", "ada", ASK)
@@ -122,16 +127,23 @@ class Demo:
         scene("Three agents join: a planner, a builder and a reviewer, each a process with a cursor of its own")
         for name in ("planner", "builder", "reviewer"):
             self.start_agent(name)
-        self.wait(client, "the builder's first result", lambda posts: count(posts, "builder") >= 1)
+        self.wait(client, channel, "task.completed", "the first task is done")
+
+        scene("The planner made tasks; the builder claims one after the other, and leases the paths it works on")
+        self.parley("task", "list")
+        self.wait(client, channel, "task.claimed", "the builder has claimed the next one", times=2)
 
         scene("The builder is killed with SIGKILL, in the middle of its work")
         self.agents.pop("builder").send_signal(signal.SIGKILL)
-        self.wait(client, "the planner's whole plan", lambda posts: count(posts, "planner") == len(STEPS))
-        say(f"The plan goes on without it: {len(STEPS)} steps are posted, the builder has answered fewer.")
+        self.parley("agent", "list")
+        self.parley("lease", "list")
+        say("What it holds stays its own until the claim ends; another agent would be told who has it, and until when:")
+        self.parley_refused("lease", "acquire", "src/**", "--agent", "intruder")
 
-        scene("It comes back and resumes from its cursor")
+        scene("It comes back under its name and goes on with what it held")
         self.start_agent("builder")
-        self.wait(client, "the reviewer's verdict", lambda posts: count(posts, "reviewer") == 1)
+        self.wait(client, channel, "task.completed", "all tasks are done", times=len(STEPS))
+        self.wait(client, channel, "message.created", "the reviewer's verdict", sender="reviewer")
 
         scene("The person tidies up: an edit, a move to another topic, a deletion")
         stray = client.send_message(self.topic, "Anyone for coffee?", sender="ada").message
@@ -200,30 +212,41 @@ class Demo:
             say(f"A picture of it: {PICTURE}")
 
     def verdict(self, client: Client, channel: str) -> bool:
-        """Counts: every step was answered once, and the log tells the same story as the tables."""
-        posts = self.posts(client)
-        answered = [post.reply_to for post in posts if post.sender == "builder"]
-        steps = [post.id for post in posts if post.sender == "planner"]
-        events = client.read_events(0, limit=1000)
-        good = sorted(answered) == sorted(steps) and len(steps) == len(STEPS)
+        """Counts: every task was made, done and told of once, and nothing is still held."""
+        events = client.read_events(0, limit=1000).events
+        told = Counter((event.name, event.entity.id) for event in events if event.entity.type in ("task", "lease"))
+        done = [task.id for task in client.list_tasks(status="completed").tasks]
+        reports = [post.content_raw for post in self.posts(client) if post.sender == "builder"]
+        tasks = {task.id: f"done: {task.title}" for task in client.list_tasks().tasks}
+        good = (
+            len(done) == len(tasks) == len(STEPS)
+            and all(told["task.completed", task] == told["task.created", task] == 1 for task in tasks)
+            and sorted(reports) == sorted(tasks.values())
+            and not client.list_leases().leases
+        )
         scene("The count")
-        say(f"{len(steps)} steps, {len(answered)} answers, each step answered once: {'yes' if good else 'NO'}")
-        say(f"{len(events.events)} events in the log of channel {channel}, replayable from any cursor")
+        say(f"{len(tasks)} tasks, {len(done)} completed, each done and reported once: {'yes' if good else 'NO'}")
+        say(f"{len(events)} events in the log of channel {channel}, replayable from any cursor")
         return good
 
     def posts(self, client: Client) -> list[Any]:
         return list(reversed(client.tail_messages(self.topic, limit=200).messages))
 
-    def wait(self, client: Client, what: str, reached: Any) -> None:
-        """Follows the topic until it holds what the story waits for."""
-        with client.events(topics=[self.topic]) as feed:
+    def wait(
+        self, client: Client, channel: str, name: str, what: str, *, times: int = 1, sender: str | None = None
+    ) -> None:
+        """Follows the channel until it has seen such an event so many times, from its beginning."""
+        seen = 0
+        with client.events(channels=[channel]) as feed:
             for event in feed:
-                if event.name == "message.created" and reached(self.posts(client)):
-                    say(f"{DIM}… {what} is there (event {event.event_id}){RESET}")
+                by = event.data.get("message", {}).get("sender") if event.name == "message.created" else None
+                seen += event.name == name and (sender is None or by == sender)
+                if seen == times:
+                    say(f"{DIM}… {what} (event {event.event_id}){RESET}")
                     return
 
     def start_agent(self, name: str) -> None:
-        command = [sys.executable, "-m", "scripts.demo", name, str(self.root), self.topic]
+        command = [sys.executable, "-m", "scripts.demo", name, str(self.root), self.channel, self.topic]
         self.agents[name] = subprocess.Popen(command, cwd=ROOT)
 
     def stop_agents(self) -> None:
@@ -238,6 +261,14 @@ class Demo:
         print(f"{GREEN}$ parley {shown}{RESET}", flush=True)
         subprocess.run([sys.executable, "-m", "parley", *arguments], cwd=self.root, check=True, env=self.environment())
 
+    def parley_refused(self, *arguments: str) -> None:
+        """Runs a command that has to be refused because somebody else was first."""
+        print(f"{GREEN}$ parley {' '.join(arguments)}{RESET}", flush=True)
+        command = [sys.executable, "-m", "parley", *arguments]
+        code = subprocess.run(command, cwd=self.root, check=False, env=self.environment()).returncode
+        if code != Exit.CONFLICT:
+            raise SystemExit(f"That should have been refused, and ended with {code}")
+
     def json(self, *arguments: str) -> dict[str, Any]:
         """Runs a command as a script would."""
         command = [sys.executable, "-m", "parley", *arguments, "--json"]
@@ -248,36 +279,51 @@ class Demo:
         return {**os.environ, "PARLEY_WORKSPACE": str(self.root), "PARLEY_HOME": str(self.folder / "home")}
 
 
-def run_agent(name: str, root: Path, topic: str) -> int:
-    """One agent: follows the topic from its cursor and answers what concerns it, each thing once."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with (
-        Client.connect(root, sender=name, agent=name) as client,
-        client.events(topics=[topic], cursor=FileCursor(root / f"{name}.cursor")) as feed,
-    ):
-        done = 0
-        for event in feed:
-            payload = event.payload
-            if not isinstance(payload, MessageCreated):
-                continue
-            message = payload.message
-            if name == "planner" and message.sender == "ada" and "fails" in message.content_raw:
-                for number, step in enumerate(STEPS, 1):
-                    key = f"plan-{message.id}-{number}"
-                    client.send_message(topic, f"step {number}: {step}", client_message_id=key)
-                    time.sleep(0.3)  # the pace of the story, so that a person can follow it
-            elif name == "builder" and message.sender == "planner":
-                text = f"done: {message.content_raw.split(':')[0]}"
-                client.send_message(topic, text, reply_to=message.id, client_message_id=f"answer-{message.id}")
-            elif name == "reviewer" and message.sender == "builder":
-                done += 1
-                if done == len(STEPS):
-                    client.send_message(topic, "All steps reviewed, ship it.", client_message_id=f"verdict-{topic}")
-    return 0
+class Agent:
+    """One agent: follows the channel from its cursor and does what concerns it, each thing once."""
+
+    def __init__(self, name: str, root: Path, channel: str, topic: str) -> None:
+        self.name, self.root, self.channel, self.topic = name, root, channel, topic
+
+    def run(self) -> int:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        cursor = FileCursor(self.root / f"{self.name}.cursor")
+        with Client.connect(self.root, sender=self.name, agent=self.name) as client:
+            client.register_agent(name=self.name, program="demo", session=f"demo {self.name}")
+            if self.name == "builder":
+                self.work_off(client)
+            with client.events(channels=[self.channel], cursor=cursor) as feed:
+                for event in feed:
+                    self.hear(client, event)
+        return 0
+
+    def hear(self, client: Client, event: EventEnvelope) -> None:
+        payload = event.payload
+        if self.name == "planner" and isinstance(payload, MessageCreated) and payload.message.content_raw == ASK:
+            for number, (step, _) in enumerate(STEPS, 1):
+                key = f"plan-{payload.message.id}-{number}"
+                client.create_task(f"{number}. {step}", channel_id=self.channel, idempotency_key=key)
+            plan = f"I made {len(STEPS)} tasks of it, each with a topic of its own."
+            client.send_message(self.topic, plan, reply_to=payload.message.id, client_message_id=f"plan-{self.topic}")
+        elif self.name == "builder" and event.name == "task.created":
+            self.work_off(client)
+        elif self.name == "reviewer" and event.name == "task.completed" and all_done(client):
+            client.send_message(self.topic, VERDICT, client_message_id=f"verdict-{self.topic}")
+
+    def work_off(self, client: Client) -> None:
+        """Goes on with what it holds, then takes one open task after the other."""
+        held = client.list_tasks(status="claimed", holder=self.name).tasks
+        while task := held.pop() if held else client.claim_next_task(channel_id=self.channel).task:
+            paths = next(paths for step, paths in STEPS if step in task.title)
+            lease = client.acquire_lease([paths], reason=task.title).lease
+            time.sleep(0.7)  # the pace of the story, so that a person can follow it
+            client.send_message(self.topic, f"done: {task.title}", client_message_id=f"answer-{task.id}")
+            client.release_lease(lease.id, lease.generation)
+            client.complete_task(task.id, task.generation, "done", idempotency_key=f"complete-{task.id}")
 
 
-def count(posts: list[Any], sender: str) -> int:
-    return sum(post.sender == sender for post in posts)
+def all_done(client: Client) -> bool:
+    return len(client.list_tasks(status="completed").tasks) == len(STEPS)
 
 
 def scene(title: str) -> None:
