@@ -24,7 +24,7 @@ def test_the_demo_ends_well_and_leaves_nothing_behind(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "each step answered once: yes" in done.stdout
+    assert "each done and reported once: yes" in done.stdout
     assert "/ui#code=" in done.stdout
     if not missing():
         assert "all there and each told once: yes" in done.stdout
