@@ -28,6 +28,7 @@ UPPER_CASE = {
     "PARLEY_HOME",
     "PARLEY_HUB_TOKEN",
     "PARLEY_SESSION",
+    "PARLEY_GUARD",
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"),
 }
 WORD = r"[a-z][a-z-]*"

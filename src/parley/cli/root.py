@@ -57,6 +57,7 @@ ENTRIES: Final = (
     Entry("Agents", "lease", "Reserve paths, and see who has."),
     Entry("Agents", "setup", "Set an agent program up for Parley, check it, or take it back."),
     Entry("Agents", "hook", "Tell an agent of what is new; called by its program."),
+    Entry("Agents", "guard", "Let git say whose leases a commit or a push is in the way of."),
     Entry("Agents", "mcp", "Serve an agent's tools by the Model Context Protocol."),
     Entry("Plugins", "trust", "Let the plugins that a workspace brings run."),
     Entry("Plugins", "plugin", "Make, test and list plugins."),

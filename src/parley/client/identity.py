@@ -2,8 +2,9 @@
 
 ``PARLEY_AGENT`` names the agent, if a person has set it. Otherwise the name is made from the program and its session,
 and kept in ``.parley/agents/``, one file for each session: the same session has the same name after every restart, and
-two sessions have two names. What a session is, the program knows best and says; without its word it is
-``PARLEY_SESSION``, else the pane or terminal that the program runs in. Nothing here needs a hub. Registering may find
+two sessions have two names. What a session is, the program knows best and says; without its word it is that of the
+nearest program above this process whose tools have announced one (``lineage``), else ``PARLEY_SESSION``, else the pane
+or terminal that the program runs in. Nothing here needs a hub. Registering may find
 the name taken by another living session, and then ``keep_name`` replaces a name that was made up, never one that was
 chosen.
 """
@@ -18,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from parley.client.lineage import announced
 from parley.core.agent_names import made_name
 from parley.core.files import write_atomic
 from parley.core.limits import AGENT_TEXT_CHARS_MAX
@@ -55,13 +57,20 @@ def whoami(
     program: str = "parley",
     session: str | None = None,
     environ: Mapping[str, str] | None = None,
+    inherit: bool = True,
 ) -> Identity:
-    """The identity of this program in a workspace: the same again and again, until its session is another one."""
+    """The identity of this program in a workspace: the same again and again, until its session is another one.
+
+    Whatever an agent's program starts is that agent; ``inherit`` is false for the tools of an agent, which are what
+    makes it one, also when another agent has started its program.
+    """
     environ = os.environ if environ is None else environ
     chosen = environ.get(AGENT_VARIABLE, "").strip()
     if chosen:
         # Whoever is given the name is that agent, in however many processes.
         return Identity(chosen, program, session or f"agent {chosen}", True, None)
+    if inherit and workspace is not None and session is None and (found := announced(workspace)) is not None:
+        return Identity(found.name, found.program, found.session, False, None)
     session = (session or current_session(environ))[:AGENT_TEXT_CHARS_MAX]
     seed = f"{program}\0{session}"
     if workspace is None:

@@ -24,6 +24,7 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
         ├── PluginFailed             ├── PipelineNotInstalled  ├── JavaNotFound
         ├── SparkFailed              ├── HubAmbiguous          ├── LakeNotFound
         ├── LakeInvalid              ├── LakeConflict          ├── SetupRefused
+        ├── GuardRefused
         ├── AgentlipRunning          (a WriterLockHeld with another hint)
         ├── ProtocolUnknown          (a HubNotRunning that waiting and starting do not help)
         └── LakeTooNew               (a SchemaTooNew with another hint)
@@ -521,3 +522,10 @@ class SetupRefused(LocalError):
 
     code = "SETUP_REFUSED"
     hint = "Correct the named file, or move it aside, then run the command again."
+
+
+class GuardRefused(LocalError):
+    """The guard cannot be put into this repository, or not be taken out, without harm to what is there."""
+
+    code = "GUARD_REFUSED"
+    hint = "Run it in a git repository that contains the workspace; `parley guard status` shows what is there."

@@ -154,6 +154,17 @@ class AgentSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """``[guard]``"""
+
+    mode: Literal["warn", "block", "off"] = _key(
+        "warn",
+        "what `parley guard` does about a commit or push of paths that somebody else has leased exclusively",
+        choices=("warn", "block", "off"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class UrlSettings:
     """``[urls]``"""
 
@@ -323,6 +334,7 @@ class Settings:
     tasks: TaskSettings = TaskSettings()
     leases: LeaseSettings = LeaseSettings()
     agents: AgentSettings = AgentSettings()
+    guard: GuardSettings = GuardSettings()
     urls: UrlSettings = UrlSettings()
     search: SearchSettings = SearchSettings()
     mcp: McpSettings = McpSettings()
