@@ -1,6 +1,7 @@
 """Takes the pictures in docs/images again: ``.venv/bin/python -m scripts.screenshots``.
 
-A story is told in a temporary workspace, its hub is started, and each view is photographed in Debian's Chromium.
+A story is told in a temporary workspace, its hub is started, and each view is photographed in Debian's Chromium; then
+the pipeline's report of a team that worked for three weeks.
 """
 
 import asyncio
@@ -12,12 +13,16 @@ from typing import NamedTuple
 
 from playwright.sync_api import Browser, sync_playwright
 
+from parley.pipeline.report.page import render
 from scripts.story import SETTINGS, Told, tell
-from tests.browser.browsers import PHONE, find_chromium, open_window
+from tests.browser.browsers import PHONE, Window, find_chromium, open_window
 from tests.browser.hubs import PageHub
+from tests.pipeline.report import samples
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 SIZE = (1200, 660)
+REPORT_SIZE = (1200, 1130)
+NETWORK_WIDTH = 960
 BYTES_MAX = 160_000
 ROUNDS = 40
 PACE_MS = 1_000
@@ -74,10 +79,7 @@ class Studio:
             shot.act(self)
         path = IMAGES / f"{shot.name}.png"
         self.page.screenshot(path=path, animations="disabled", caret="hide")
-        size = path.stat().st_size
-        print(f"{path.name}: {size:,} bytes")
-        assert size <= BYTES_MAX, path
-        assert self.window.unexpected() == [], self.window.unexpected()
+        accept(path, self.window)
 
     def open_an_event(self) -> None:
         self.page.locator("button.event-toggle").nth(1).click()
@@ -93,6 +95,30 @@ class Studio:
                 text = f"Step {number} is in src/backup.py:{number + 1}."
                 self.hub.client.send_message(self.told.news_topic_id, text, "builder")
             self.page.wait_for_timeout(PACE_MS)
+
+
+def take_report(browser: Browser, folder: Path) -> None:
+    """The pipeline's report: its top, and who answers whom."""
+    file = folder / "report.html"
+    file.write_text(render(samples.team(), made_at_ms=samples.START_MS + samples.DAYS * samples.DAY_MS))
+    window = open_window(browser, {"file://"}, size=REPORT_SIZE)
+    window.page.goto(file.as_uri())
+    window.page.locator("html[data-ready]").wait_for()
+    top, answers = IMAGES / "report.png", IMAGES / "report-answers.png"
+    window.page.screenshot(path=top, animations="disabled")
+    accept(top, window)
+    window.page.set_viewport_size({"width": NETWORK_WIDTH, "height": REPORT_SIZE[1]})
+    window.page.emulate_media(color_scheme="dark")
+    window.page.locator("#answers figure").first.screenshot(path=answers, animations="disabled")
+    accept(answers, window)
+
+
+def accept(path: Path, window: Window) -> None:
+    """A picture is small enough for a repository, and nothing went wrong while it was taken."""
+    size = path.stat().st_size
+    print(f"{path.name}: {size:,} bytes")
+    assert size <= BYTES_MAX, path
+    assert window.unexpected() == [], window.unexpected()
 
 
 def main() -> int:
@@ -114,6 +140,7 @@ def main() -> int:
                 studio = Studio(browser, hub, told)
                 for shot in studio.shots():
                     studio.take(shot)
+                take_report(browser, Path(folder))
                 browser.close()
         finally:
             hub.end()
