@@ -27,9 +27,10 @@ class HubProcess:
         self.root = root
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *flags: str) -> "HubProcess":
-        """Returns when the hub answers."""
-        argv = [sys.executable, "-m", "parley", "up", "--workspace", str(self.root), "--json", "--no-rate-limit"]
+    def start(self, *flags: str, limited: bool = False) -> "HubProcess":
+        """Returns when the hub answers. It serves every request, unless it is to be ``limited`` as its settings say."""
+        argv = [sys.executable, "-m", "parley", "up", "--workspace", str(self.root), "--json"]
+        argv += [] if limited else ["--no-rate-limit"]
         with (self.root / "hub.stderr").open("ab") as stderr:
             self._process = subprocess.Popen([*argv, *flags], stdout=subprocess.PIPE, stderr=stderr)
         self._await_announcement(self._process)

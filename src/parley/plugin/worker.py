@@ -29,6 +29,11 @@ Function = Callable[[Message, dict[str, Any]], Any]
 
 def main() -> None:
     """Runs until the hub closes the line."""
+    converse(*own_lines())
+
+
+def own_lines() -> tuple[BinaryIO, BinaryIO]:
+    """The lines that come in and those that go out, taken away from whatever code is loaded after this."""
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -36,7 +41,7 @@ def main() -> None:
     os.close(nothing)
     os.dup2(2, 1)
     sys.stdout = sys.stderr  # not kept back in a buffer of its own, which a crash would lose
-    converse(requests, answers)
+    return requests, answers
 
 
 def converse(requests: BinaryIO, answers: BinaryIO) -> None:
@@ -57,11 +62,16 @@ def converse(requests: BinaryIO, answers: BinaryIO) -> None:
 
 def load(task: Task) -> Function:
     """The plugin's function. Raises whatever the module raises while it is imported."""
-    module = importlib.import_module(task.entry) if task.path is None else _load_file(task.entry, task.path)
+    module = load_module(task.entry, task.path)
     function = getattr(module, task.function, None)
     if not callable(function):
         raise TypeError(f"{task.entry} has no function {task.function}(message, config)")
     return function
+
+
+def load_module(name: str, path: str | None) -> ModuleType:
+    """The module in this file, or the one that the interpreter finds by its name."""
+    return importlib.import_module(name) if path is None else _load_file(name, path)
 
 
 def _load_file(name: str, path: str) -> ModuleType:

@@ -274,8 +274,9 @@ def _swap(
                 actions, "append", found.schema(), list(table.partition_by), commit_properties=properties
             )
         elif cursors:
-            # A write without files leaves no trace, not even of its cursors; a change of properties does.
-            found.alter.set_table_properties(
+            # A write without files leaves no trace, not even of its cursors; a change of properties does. It takes
+            # the handle that it is made through to the new version, which must not happen to ours.
+            open_table(lake, table, found.version()).alter.set_table_properties(
                 {"parley.cursors": "moved"}, raise_if_not_exists=False, commit_properties=properties
             )
     except CommitFailedError:

@@ -1,0 +1,1 @@
+"""Vectors of messages, by a model, in the lake."""
