@@ -25,8 +25,9 @@ from tests.campaign.kill import kill_cycles
 from tests.campaign.report import Report
 from tests.campaign.soak import soak
 from tests.campaign.starts import simultaneous_starts
+from tests.campaign.team import team
 
-NAMES = ("kill", "derived", "power_cuts", "failing_operations", "full_disk", "starts", "crowd", "soak")
+NAMES = ("kill", "derived", "power_cuts", "failing_operations", "full_disk", "starts", "crowd", "team", "soak")
 
 
 def main() -> int:
@@ -39,6 +40,14 @@ def main() -> int:
         "full_disk": lambda folder: full_disk(folder, rounds=options.full_disks, seed=options.seed),
         "starts": lambda folder: simultaneous_starts(folder, rounds=options.rounds, seed=options.seed),
         "crowd": lambda folder: crowd(folder, clients=options.clients, seed=options.seed),
+        "team": lambda folder: team(
+            folder,
+            workers=options.workers,
+            tasks=10 * options.workers,
+            leases=25 * options.workers,
+            kills=options.workers,
+            seed=options.seed,
+        ),
         "soak": lambda folder: soak(folder, seconds=options.soak_seconds, seed=options.seed),
     }
     reports: list[Report] = []
@@ -72,6 +81,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--full-disks", type=int, default=5, help="times that a real disk fills up, of each kind")
     parser.add_argument("--rounds", type=int, default=50, help="rounds of six simultaneous starts")
     parser.add_argument("--clients", type=int, default=300, help="feeds that are asked for at once")
+    parser.add_argument("--workers", type=int, default=20, help="programs that share ten tasks each")
     parser.add_argument("--soak-seconds", type=float, default=60.0, help="length of the steady load")
     parser.add_argument("--folder", type=Path, help="where to work; the system's temporary folder if omitted")
     return parser.parse_args()

@@ -15,6 +15,10 @@ from bench.load.hub import Hub
 from tests.campaign.judge import Ack
 
 DEADLINE_SECONDS = 60.0
+UNTAGGED = frozenset({"message.deleted", "task.claimed", "lease.released"})
+"""What these write has no place for the tag of the operation."""
+WORK_SHARE = 0.3
+"""Requests that are about tasks and leases."""
 MOVE_MODES = ("one", "one", "one", "later")
 """A move of all later messages writes an event for each; with more of them the log would grow too fast to judge."""
 
@@ -40,6 +44,8 @@ class Ledger:
     """What the agents of one workspace know."""
 
     topics: list[str] = field(default_factory=list)
+    channel_id: str | None = None
+    """Where tasks are made; without it the agents only talk."""
     acks: list[Ack] = field(default_factory=list)
     acknowledged: dict[str, Request] = field(default_factory=dict)
     unanswered: dict[str, Request] = field(default_factory=dict)
@@ -71,9 +77,13 @@ class Ledger:
         code, body = status(reply), json_body(reply)
         if code >= 300:
             self.refused[code] = self.refused.get(code, 0) + 1
+            if body.get("code") == "LEASE_CONFLICT":
+                return None  # somebody else has the path; that is what leases are for
             if code != 503 or body.get("code") not in ("SERVICE_UNAVAILABLE", "SHUTTING_DOWN"):
                 self.problems.append(f"{request.name} was refused with {code}: {body}")
             return None
+        if nothing_to_do(body):
+            return body
         self.acknowledged[request.key] = request
         if request.name == "message.moved_topic":
             self.acks += [Ack(event_id, request.name, "") for event_id in body["event_ids"]]
@@ -81,8 +91,8 @@ class Ledger:
             if request.event_id not in (None, body["event_id"]):
                 self.problems.append(f"{request.key} was event {request.event_id} and is now {body['event_id']}")
             request.event_id = body["event_id"]
-            entity = body.get("message") or body["attachment"]
-            tag = None if request.name == "message.deleted" else request.key
+            entity = next(body[kind] for kind in ("message", "attachment", "task", "lease") if kind in body)
+            tag = None if request.name in UNTAGGED else request.key
             self.acks.append(Ack(body["event_id"], request.name, entity["id"], tag))
         return body
 
@@ -96,6 +106,8 @@ class Agent:
         self.rng = rng
         self.name = name
         self.mine: list[str] = []
+        self.claims: list[dict[str, Any]] = []
+        self.leases: list[dict[str, Any]] = []
 
     async def talk(self, peer: HttpPeer) -> None:
         """Writes without a pause until the connection ends."""
@@ -107,12 +119,20 @@ class Agent:
             except ConnectionError:
                 return
             body = self.ledger.answered(request, reply)
-            if body is not None and request.name == "message.created":
+            if body is None or nothing_to_do(body):
+                continue
+            if request.name == "message.created":
                 self.mine.append(body["message"]["id"])
+            elif request.name == "task.claimed":
+                self.claims.append(body["task"])
+            elif request.name == "lease.acquired":
+                self.leases.append(body["lease"])
 
     def _next(self) -> Request:
         self.ledger.requests += 1
         key = f"{self.name}-{self.ledger.requests}"
+        if self.ledger.channel_id is not None and self.rng.random() < WORK_SHARE:
+            return self._work(key, self.ledger.channel_id)
         kind = self.rng.choices(("post", "edit", "delete", "move", "attach"), (60, 15, 5, 10, 10))[0]
         topic_id = self.rng.choice(self.ledger.topics)
         if kind == "attach":
@@ -132,6 +152,31 @@ class Agent:
             return Request("PATCH", path, body, key, "message.moved_topic")
         self.mine.remove(message_id)
         return Request("PATCH", path, {"op": "delete", "actor": self.name}, key, "message.deleted")
+
+    def _work(self, key: str, channel_id: str) -> Request:
+        """Something about tasks and leases: make one, take one, finish one."""
+        kind = self.rng.choice(("task", "claim", "complete", "lease", "lease", "release"))
+        if kind == "complete" and self.claims:
+            task = self.claims.pop()
+            body = {"op": "complete", "holder": self.name, "generation": task["generation"], "result": key}
+            return Request("PATCH", f"/api/v1/tasks/{task['id']}", body, key, "task.completed")
+        if kind == "release" and self.leases:
+            lease = self.leases.pop()
+            body = {"op": "release", "holder": self.name, "generation": lease["generation"]}
+            return Request("PATCH", f"/api/v1/leases/{lease['id']}", body, key, "lease.released")
+        if kind == "claim":
+            return Request("POST", "/api/v1/tasks/claim_next", {"holder": self.name}, key, "task.claimed")
+        if kind in ("lease", "release"):
+            place = f"{key}.py" if self.rng.random() < 0.7 else f"shared-{self.rng.randrange(20)}/**"
+            body = {"holder": self.name, "patterns": [place], "reason": key}
+            return Request("POST", "/api/v1/leases", body, key, "lease.acquired")
+        body = {"title": key, "created_by": self.name, "channel_id": channel_id}
+        return Request("POST", "/api/v1/tasks", body, key, "task.created")
+
+
+def nothing_to_do(body: dict[str, Any]) -> bool:
+    """Whether the hub had no task to give, or renewed a lease: nothing happened that could be repeated or lost."""
+    return body.get("event_id", 0) is None and ("task" in body or "lease" in body)
 
 
 async def talking(hub: Hub, ledger: Ledger, rng: random.Random, agents: int, label: str) -> "asyncio.Future[Any]":
@@ -154,7 +199,7 @@ async def retry(hub: Hub, ledger: Ledger, request: Request, *, known: bool) -> N
         peer.close()
     if status(first) >= 300:
         ledger.problems.append(f"the retry of {request.key} was refused with {status(first)}: {json_body(first)}")
-    elif not json_body(again).get("duplicate"):
+    elif not json_body(again).get("duplicate") and not nothing_to_do(json_body(again)):
         ledger.problems.append(f"the retry of {request.key} was not recognised")
     else:
         ledger.answered(request, first)

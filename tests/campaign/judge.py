@@ -13,6 +13,7 @@ import apsw
 from parley.core.fold import FoldError, LoggedEvent, differences, fold
 from parley.sqlite import foreign_key_check, integrity_check
 from parley.workspace import queries
+from tests.campaign.holds import hold_problems
 
 
 class Ack(NamedTuple):
@@ -33,6 +34,7 @@ def judge(database: apsw.Connection, acks: Iterable[Ack]) -> list[str]:
     events = list(queries.logged_events(database))
     by_id = {event.event_id: event for event in events}
     problems += [problem for ack in acks if (problem := _contradiction(ack, by_id.get(ack.event_id)))]
+    problems += hold_problems(events)
     effects = Counter(tag for event in events if (tag := tag_of(event)) is not None)
     problems += [f"{tag} took effect {count} times" for tag, count in effects.items() if count > 1]
     try:
@@ -44,7 +46,7 @@ def judge(database: apsw.Connection, acks: Iterable[Ack]) -> list[str]:
 
 
 def tag_of(event: LoggedEvent) -> str | None:
-    """The tag of the operation that wrote this event: the first word of a content, or a member of an attachment."""
+    """The tag of the operation that wrote this event: the first word of a content, or a member of what it made."""
     data: Mapping[str, Any] = event.data
     if event.name == "message.created":
         return data["message"]["content_raw"].split(" ", 1)[0]
@@ -52,6 +54,12 @@ def tag_of(event: LoggedEvent) -> str | None:
         return data["new_content"].split(" ", 1)[0]
     if event.name == "topic.attachment_added":
         return data["attachment"]["value_json"].get("tag")
+    if event.name == "task.created":
+        return data["task"]["title"]
+    if event.name == "task.completed":
+        return data["task"]["result"]
+    if event.name == "lease.acquired":
+        return data["lease"]["reason"]
     return None
 
 

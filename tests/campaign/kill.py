@@ -105,6 +105,8 @@ async def _cycle(hub: Hub, ledger: Ledger, watcher: Watcher, rng: random.Random,
     try:
         if not ledger.topics:
             ledger.topics = await hub.make_topics("campaign", "one", "two", "three")
+            topic = (await hub.ask("GET", f"/api/v1/topics/{ledger.topics[0]}"))["topic"]
+            ledger.channel_id = topic["channel_id"]
         problems = await _verify(hub, ledger, watcher)
         talk = await talking(hub, ledger, rng, AGENTS, label)
         await asyncio.sleep(rng.uniform(*LOAD_SECONDS))

@@ -1,8 +1,8 @@
 """The hub's real rules on its real schema, through the batch logic that its writer runs, on a disk that may fail.
 
-Random posts, edits, deletes, moves (in chunks), attachments and links, many with idempotency keys; a share of the runs
-also makes the schema on the failing disk. Afterwards the file must pass the judge, unfinished moves must finish, and a
-retry of any operation must have one effect in all.
+Random posts, edits, deletes, moves (in chunks), attachments, links, tasks, claims, leases and ends that have come, many
+with idempotency keys; a share of the runs also makes the schema on the failing disk. Afterwards the file must pass the
+judge, unfinished moves must finish, and a retry of any operation must have one effect in all.
 """
 
 import contextlib
@@ -19,19 +19,24 @@ import apsw
 from parley.core.clock import ManualClock
 from parley.core.errors import ParleyError
 from parley.core.ids import IdSource
-from parley.core.settings import UrlSettings
+from parley.core.settings import LeaseSettings, TaskSettings, UrlSettings
 from parley.hub.rules.attachments import add_attachment, check_attachment
 from parley.hub.rules.channels import create_channel, create_topic
 from parley.hub.rules.idempotency import Once
+from parley.hub.rules.leases import acquire_lease, expire_leases
 from parley.hub.rules.messages import create_message, delete_message, edit_message
 from parley.hub.rules.moves import Moving, continue_move, start_move, unfinished_moves
+from parley.hub.rules.tasks import claim_next, create_task, expire_tasks
 from parley.hub.transaction import Tx
 from parley.sqlite import apply_pragma, checkpoint_once, close_quietly, open_writer, run_batch
-from parley.wire.answers import AttachmentResult, MessageResult, MoveResult
+from parley.wire.answers import AttachmentResult, LeaseResult, MessageResult, MoveResult, NextTask, TaskResult
 from parley.wire.requests import (
+    AcquireLease,
     AddAttachment,
+    ClaimNext,
     CreateChannel,
     CreateMessage,
+    CreateTask,
     CreateTopic,
     DeleteMessage,
     EditMessage,
@@ -48,6 +53,9 @@ MOVE_BATCH = 3
 BATCHES = 12
 RETRIES = 4
 _URLS = UrlSettings()
+KINDS = ("post",) * 6 + ("edit", "delete", "move", "attach", "task", "claim", "lease", "sweep")
+ENTITIES = ("message", "attachment", "task", "lease")
+Results = MessageResult | AttachmentResult | TaskResult | NextTask | LeaseResult
 Rule = Callable[[Tx], Any]
 
 
@@ -77,6 +85,7 @@ class RulesWorkload:
         self.live: list[str] = []
         self.moving: list[int] = []
         self.topics: list[str] = []
+        self.channel_id = ""
         self.connection: apsw.Connection | None = None
         self.checkpoints: apsw.Connection | None = None
 
@@ -161,6 +170,7 @@ class RulesWorkload:
         channel = self._alone(connection, lambda tx: create_channel(tx, CreateChannel(f"c{self.batches}")))
         if isinstance(channel, Exception):
             return
+        self.channel_id = channel.channel.id
         self.acks.append(Ack(channel.event_id, "channel.created", channel.channel.id))
         for title in ("one", "two", "three"):
             topic = self._alone(connection, lambda tx, t=title: create_topic(tx, CreateTopic(channel.channel.id, t)))
@@ -183,10 +193,10 @@ class RulesWorkload:
             self.moving.append(value.move_id)
         elif isinstance(value, MoveResult):
             self.acks += [Ack(event_id, operation.name, "") for event_id in value.event_ids]
-        elif isinstance(value, MessageResult | AttachmentResult) and value.event_id is not None:
-            entity = value.message if isinstance(value, MessageResult) else value.attachment
+        elif isinstance(value, Results) and value.event_id is not None:
+            entity: Any = next(getattr(value, name) for name in ENTITIES if hasattr(value, name))
             operation.ack = Ack(value.event_id, operation.name, entity.id, operation.tag)
-            if operation.name == "message.deleted":
+            if operation.name in ("message.deleted", "task.claimed"):
                 operation.ack = operation.ack._replace(tag=None)
             if operation.name == "message.created":
                 self.live.append(entity.id)
@@ -198,12 +208,12 @@ class RulesWorkload:
     def _operation(self) -> Operation:
         tag = f"op-{len(self.operations)}-{self.rng.randrange(1 << 30)}"
         once = Once(tag, tag.encode()) if self.rng.random() < 0.5 else None
-        kind = self.rng.choice(("post", "post", "post", "edit", "delete", "move", "attach")) if self.live else "post"
+        kind = self.rng.choice(KINDS) if self.live else "post"
         if self.moving and self.rng.random() < 0.7:
             number = self.moving.pop(0)
             return Operation(tag, "message.moved_topic", lambda tx: continue_move(tx, number, MOVE_BATCH), keyed=False)
         name, rule = getattr(self, f"_{kind}")(tag, once)
-        return Operation(tag, name, rule, keyed=once is not None)
+        return Operation(tag, name, rule, keyed=once is not None and kind != "sweep")
 
     def _post(self, tag: str, once: Once | None) -> tuple[str, Rule]:
         link = f" https://example.org/{tag}" if self.rng.random() < 0.2 else ""
@@ -227,6 +237,22 @@ class RulesWorkload:
         topic_id, request = self.rng.choice(self.topics), AddAttachment("note", {"tag": tag})
         text = check_attachment(request, 1000)
         return "topic.attachment_added", lambda tx: add_attachment(tx, topic_id, request, text, once)
+
+    def _task(self, tag: str, once: Once | None) -> tuple[str, Rule]:
+        request = CreateTask(tag, "agent", "y" * self.rng.randrange(500), self.channel_id)
+        return "task.created", lambda tx: create_task(tx, request, once)
+
+    def _claim(self, _tag: str, once: Once | None) -> tuple[str, Rule]:
+        request = ClaimNext(f"agent-{self.rng.randrange(3)}", ttl_seconds=self.rng.choice((1, 3600)))
+        return "task.claimed", lambda tx: claim_next(tx, request, TaskSettings(), once)
+
+    def _lease(self, tag: str, once: Once | None) -> tuple[str, Rule]:
+        holder, ttl_seconds = f"agent-{self.rng.randrange(3)}", self.rng.choice((1, 3600))
+        request = AcquireLease(holder, [f"{tag}/**"], "exclusive", tag, ttl_seconds)
+        return "lease.acquired", lambda tx: acquire_lease(tx, request, LeaseSettings(), once)
+
+    def _sweep(self, _tag: str, _once: Once | None) -> tuple[str, Rule]:
+        return "swept", lambda tx: expire_tasks(tx, 10) + expire_leases(tx, 10)
 
 
 @functools.cache

@@ -82,6 +82,7 @@ def test_the_sizes_of_the_campaigns_are_those_that_run(monkeypatch: pytest.Monke
         ("full-disks", f"{options.full_disks} of each kind"),
         ("rounds", f"{options.rounds} rounds"),
         ("clients", f"{options.clients} clients"),
+        ("workers", f"{options.workers} workers"),
         ("soak-seconds", f"{options.soak_seconds:g} seconds"),
     ):
         assert f"{told} (`--{flag}" in text

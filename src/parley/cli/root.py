@@ -6,6 +6,7 @@ exits with 1, since 2 means a version conflict, and is JSON when ``--json`` was 
 
 import importlib
 import io
+import keyword
 import os
 import sys
 import traceback
@@ -27,7 +28,8 @@ COMPLETE_VARIABLE: Final = "_PARLEY_COMPLETE"
 
 
 class Entry(NamedTuple):
-    """A command: its section and its line in the help. The module in ``parley.cli.commands`` has its name."""
+    """A command: its section and its line in the help. The module in ``parley.cli.commands`` has its name,
+    with a stroke behind it where the name is a word of Python's."""
 
     section: str
     name: str
@@ -35,10 +37,12 @@ class Entry(NamedTuple):
 
     @property
     def module(self) -> str:
-        return f"parley.cli.commands.{self.name.replace('-', '_')}"
+        name = self.name.replace("-", "_")
+        return f"parley.cli.commands.{name}_" if keyword.iskeyword(name) else f"parley.cli.commands.{name}"
 
 
 ENTRIES: Final = (
+    Entry("Workspace", "try", "Take a tour of five minutes, with simulated agents."),
     Entry("Workspace", "init", "Make a workspace here."),
     Entry("Workspace", "up", "Start the hub of a workspace."),
     Entry("Workspace", "down", "Stop the hub of a workspace."),

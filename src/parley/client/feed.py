@@ -16,6 +16,8 @@ from parley.client import feed_machine as fm
 from parley.client.cursor import CursorStore
 from parley.client.feed_machine import Awaited, FeedMachine, Immediate, Input, StateChange, StateName
 from parley.client.refusals import error_from
+from parley.client.spool import SCHEME
+from parley.client.spool_feed import AsyncSpoolFeed, SpoolFeed
 from parley.client.steps import HubAddress, Reply
 from parley.core.errors import ParleyError
 from parley.wire.events import EventEnvelope, Hello
@@ -106,7 +108,7 @@ class AsyncFeed(_Feed):
         super().__init__(machine, store, on_state)
         self._reach = reach
         self._timeout = timeout
-        self._socket: ClientConnection | None = None
+        self._socket: ClientConnection | AsyncSpoolFeed | None = None
 
     async def __aenter__(self) -> "AsyncFeed":
         return self
@@ -173,6 +175,9 @@ class AsyncFeed(_Feed):
         from websockets.exceptions import InvalidHandshake, InvalidStatus
 
         assert self._address is not None
+        if self._address.base_url.startswith(SCHEME):
+            self._socket = AsyncSpoolFeed(self._address, self._timeout)
+            return fm.Opened()
         try:
             self._socket = await connect(**_options(self._address, self._timeout))
         except InvalidStatus as refused:
@@ -201,7 +206,7 @@ class Feed(_Feed):
         super().__init__(machine, store, on_state)
         self._reach = reach
         self._timeout = timeout
-        self._socket: BlockingConnection | None = None
+        self._socket: BlockingConnection | SpoolFeed | None = None
         self._closing = threading.Event()
 
     def __enter__(self) -> "Feed":
@@ -275,6 +280,9 @@ class Feed(_Feed):
         from websockets.sync.client import connect
 
         assert self._address is not None
+        if self._address.base_url.startswith(SCHEME):
+            self._socket = SpoolFeed(self._address, self._timeout)
+            return fm.Opened()
         try:
             # Entered because some versions of the library warn about a connection that is not; ``_drop`` closes it.
             connection: BlockingConnection = cast(Any, connect)(**_options(self._address, self._timeout))

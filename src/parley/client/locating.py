@@ -2,6 +2,7 @@
 
 ``server.json`` is only a hint: a crash leaves it behind, and another process may have taken its port since. So before a
 token is sent anywhere, ``/health`` must answer there in our protocol and for the database that lies on this disk.
+Where no socket may be opened, the hub is asked through its spool, to which the token is never sent.
 """
 
 import sys
@@ -12,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from parley.client.spool import spool_address
 from parley.client.steps import Exited, HubAddress, Pause, Reply, Request, Spawn, Steps, exchange
 from parley.core.errors import HubNotRunning, ProtocolUnknown, StartupFailed
 from parley.core.exits import Exit
@@ -38,16 +40,24 @@ class InWorkspace:
     """Used instead of the one in ``server.json``."""
 
     def locate(self) -> Steps[HubAddress]:
-        """The address in ``server.json``, if this workspace's hub answers there."""
+        """The address in ``server.json``, if this workspace's hub answers there; else its spool, if it looks there."""
         hint = _read_server_file(self.workspace.server_file)
-        health = yield from _ask_health(hint.base_url)
+        token = self.token or hint.auth_token
+        base_url = hint.base_url
+        try:
+            health = yield from _ask_health(base_url)
+        except HubNotRunning:
+            by_file = spool_address(self.workspace)
+            if by_file is None:
+                raise
+            base_url, health = by_file, (yield from _ask_health(by_file, token))
         if health.db_id != self.db_id(self.workspace):
             raise HubNotRunning(
-                f"The hub at {hint.base_url} serves another workspace than {self.workspace.root}",
-                url=hint.base_url,
+                f"The hub at {base_url} serves another workspace than {self.workspace.root}",
+                url=base_url,
                 db_id=health.db_id,
             )
-        return HubAddress(hint.base_url, self.token or hint.auth_token, health.db_id, health.instance_id)
+        return HubAddress(base_url, token, health.db_id, health.instance_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +116,9 @@ def _read_server_file(path: Path) -> ServerFile:
         raise HubNotRunning(f"{path} cannot be read: {error}", server_file=str(path)) from error
 
 
-def _ask_health(base_url: str) -> Steps[Health]:
-    outcome = yield from exchange(Request("GET", f"{base_url}/health", {}))
+def _ask_health(base_url: str, token: str | None = None) -> Steps[Health]:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    outcome = yield from exchange(Request("GET", f"{base_url}/health", headers))
     if not isinstance(outcome, Reply):
         raise HubNotRunning(f"No hub answers at {base_url}: {outcome.message}", url=base_url) from outcome
     try:

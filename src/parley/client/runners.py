@@ -11,6 +11,7 @@ import threading
 import time
 from typing import IO, TYPE_CHECKING, TypeVar, assert_never
 
+from parley.client import spool
 from parley.client.steps import Exited, Outcome, Pause, Reply, Request, Spawn, Step, Steps
 from parley.core.errors import ConnectionFailed
 
@@ -58,6 +59,8 @@ class BlockingRunner:
                 assert_never(step)
 
     def _exchange(self, request: Request) -> Reply | ConnectionFailed:
+        if request.url.startswith(spool.SCHEME):
+            return _by_file(request, self._timeout)
         import httpx
 
         with self._opening:
@@ -107,6 +110,8 @@ class AsyncRunner:
                 assert_never(step)
 
     async def _exchange(self, request: Request) -> Reply | ConnectionFailed:
+        if request.url.startswith(spool.SCHEME):
+            return await _by_file_async(request, self._timeout)
         import httpx
 
         if self._http is None:
@@ -117,6 +122,26 @@ class AsyncRunner:
             )
         except httpx.HTTPError as error:
             return _failure(request, error)
+
+
+def _by_file(request: Request, timeout: float) -> Reply | ConnectionFailed:
+    """Sends a request through the spool and waits for its answer."""
+    exchange = spool.FileExchange(request, timeout)
+    outcome: Reply | ConnectionFailed | None = exchange.send()
+    while outcome is None:
+        time.sleep(spool.POLL_SECONDS)
+        outcome = exchange.poll()
+    return outcome
+
+
+async def _by_file_async(request: Request, timeout: float) -> Reply | ConnectionFailed:
+    """The same without blocking the thread."""
+    exchange = spool.FileExchange(request, timeout)
+    outcome: Reply | ConnectionFailed | None = exchange.send()
+    while outcome is None:
+        await asyncio.sleep(spool.POLL_SECONDS)
+        outcome = exchange.poll()
+    return outcome
 
 
 def _needs_certificates(request: Request) -> bool:

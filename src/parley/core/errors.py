@@ -11,7 +11,7 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
     │   ├── OriginForbidden          ├── CursorExpired         ├── MessageArchived
     │   ├── LoginCodeInvalid         ├── AgentNameTaken        ├── LeaseConflict
     │   ├── LeaseLost                ├── TaskHeld              ├── TaskNotHeld
-    │   └── TaskClosed
+    │   ├── TaskClosed               └── SpoolRefused
     ├── Unavailable                  the same call may work later (429, 503)
     │   ├── RateLimited              ├── ServiceUnavailable    ├── ShuttingDown
     │   └── DatabaseCorrupt          (not transient: a person must act)
@@ -177,6 +177,14 @@ class LoginCodeInvalid(Refused):
     status = 401
     exit_code = Exit.UNAUTHORISED
     hint = "Run `parley ui` again for a new link."
+
+
+class SpoolRefused(Refused):
+    """A request that came as a file is malformed, too old, or was executed already."""
+
+    code = "SPOOL_REFUSED"
+    status = 409
+    hint = "Make the request anew; a file counts once, for the hub that ran when it was made."
 
 
 class HostForbidden(Refused):

@@ -9,20 +9,25 @@ from typing import Final
 PRIVATE_MODE: Final = 0o600
 
 
-def write_atomic(path: Path, data: bytes, mode: int = PRIVATE_MODE) -> None:
-    """Replaces the file as a whole: a reader, also one after a power cut, sees the old content or the new."""
+def write_atomic(path: Path, data: bytes, mode: int = PRIVATE_MODE, *, durable: bool = True) -> None:
+    """Replaces the file as a whole: a reader, also one after a power cut, sees the old content or the new.
+
+    What is not ``durable`` is whole for every reader too, but a power cut may take it.
+    """
     temporary = temporary_beside(path)
     try:
         descriptor = create_private(temporary, mode)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         temporary.rename(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
 def temporary_beside(path: Path) -> Path:

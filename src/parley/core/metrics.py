@@ -30,6 +30,9 @@ METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_ws_deliveries_total", "counter", "events sent to feeds"),
     MetricSpec("parley_ws_backlog_events", "gauge", "events the slowest feed has not been sent yet", warn=10_000),
     MetricSpec("parley_ws_closed_total", "counter", "feeds closed, by close code", ("code",)),
+    MetricSpec(
+        "parley_spool_requests_total", "counter", "requests that came as files, by what became of them", ("outcome",)
+    ),
     MetricSpec("parley_db_bytes", "gauge", "size of the database file"),
     MetricSpec("parley_wal_bytes", "gauge", "size of the write-ahead log", warn=100 * MIB, critical=500 * MIB),
     MetricSpec(

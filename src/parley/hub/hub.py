@@ -22,6 +22,7 @@ from parley.hub.monitor import Monitor
 from parley.hub.moving import Moves
 from parley.hub.page_access import PageAccess
 from parley.hub.presence import Presence
+from parley.hub.spool import Spool
 from parley.hub.store import Store
 from parley.hub.sweeper import Sweeper
 from parley.serve import InFlight, Metrics, RateLimiter, TokenStore, register_secret
@@ -109,6 +110,7 @@ class Hub:
         self.checkpointer.start()
         self.guests = guests
         self.app = Shell(self, ENDPOINTS + tuple(each for guest in guests for each in guest_endpoints(guest)))
+        self.spool = Spool(self)
 
     @property
     def uptime_seconds(self) -> int:

@@ -158,12 +158,15 @@ class _Serving:
         serving = asyncio.create_task(server.serve(sockets=[self._bound.socket]))
         watching = asyncio.create_task(hub.monitor.run())
         sweeping = asyncio.create_task(hub.sweeper.run())
+        spooling: asyncio.Task[None] | None = None
         try:
             await hub.derived.start()
             await _until_started(server, serving)
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self._ask_to_stop, signal.Signals(number).name)
+            hub.spool.open()
             self._options.on_ready(self._write_server_file())
+            spooling = asyncio.create_task(hub.spool.run())
             resumed = hub.moves.resume()
             self._log.info("started", port=self._bound.port, instance_id=self._instance_id, moves_resumed=resumed)
             stop = asyncio.create_task(self._stopping.wait())
@@ -171,6 +174,8 @@ class _Serving:
             stop.cancel()
             self._tell_of_failure(serving, watching, sweeping)
         finally:
+            if spooling is not None:
+                spooling.cancel()
             await self._end(hub, server, serving, (watching, sweeping))
         if hub.damaged:
             return Exit.CORRUPT
@@ -187,6 +192,7 @@ class _Serving:
         hub.in_flight.close()
         if not await hub.in_flight.wait_empty(self._settings.hub.drain_seconds):
             self._log.warning("drain_timed_out", in_flight=hub.in_flight.count)
+        await hub.spool.drain(self._settings.hub.drain_seconds)
         await hub.derived.stop()
         for task in watching:
             task.cancel()

@@ -21,6 +21,7 @@ from parley.core.clock import Clock
 from parley.core.errors import StartupFailed
 from parley.core.files import write_atomic
 from parley.core.ids import new_token
+from parley.core.signing import sign
 
 _FILE_MODE: Final = 0o600
 _READ_BYTES_MAX: Final = 4_096
@@ -81,13 +82,13 @@ class TokenStore:
 
     def sign(self, purpose: bytes, data: bytes) -> bytes:
         """A signature of the data that only a holder of the token can make; valid for this purpose alone."""
-        return _signed(self._current, purpose, data)
+        return sign(self._current, purpose, data)
 
     def verify(self, purpose: bytes, data: bytes, signature: bytes) -> bool:
         """Whether ``sign`` made this signature with a token that is still valid."""
-        found = hmac.compare_digest(signature, _signed(self._current, purpose, data))
+        found = hmac.compare_digest(signature, sign(self._current, purpose, data))
         for token in self._alive_previous():
-            found |= hmac.compare_digest(signature, _signed(token, purpose, data))
+            found |= hmac.compare_digest(signature, sign(token, purpose, data))
         return found and self._current != b""
 
     def rotate(self) -> None:
@@ -153,11 +154,6 @@ def unusable_because(path: Path) -> str | None:
     finally:
         os.close(descriptor)
     return None if _FORM.fullmatch(token) else "holds no usable token"
-
-
-def _signed(token: bytes, purpose: bytes, data: bytes) -> bytes:
-    """The purpose is part of the key, so that no choice of data for one purpose is a signature for another."""
-    return hmac.digest(hmac.digest(token, purpose, "sha256"), data, "sha256")
 
 
 def _signature(status: os.stat_result) -> tuple[int, int, int]:

@@ -62,6 +62,11 @@ class Workspace:
         return self.state / "agents"
 
     @property
+    def spool(self) -> Path:
+        """Where requests come as files from programs that may open no socket; made by the hub."""
+        return self.state / "spool"
+
+    @property
     def archives(self) -> Path:
         """Sealed files with the events and messages that were archived."""
         return self.state / "archives"

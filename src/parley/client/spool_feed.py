@@ -1,0 +1,131 @@
+"""A feed through the spool: the log is asked for what is new, again and again, in place of a socket.
+
+It stands where a WebSocket stands and speaks the same frames, so the machine behind a feed does not know the
+difference; it only learns of an event a little later. Events are chosen on this side, since a channel may be named
+before it exists.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from typing import Final
+
+import msgspec
+from msgspec import UNSET
+
+from parley.client.refusals import error_from
+from parley.client.runners import AsyncRunner, BlockingRunner
+from parley.client.steps import HubAddress, Reply, Request, Steps, exchange
+from parley.core.errors import ConnectionFailed
+from parley.wire.answers import Channels
+from parley.wire.events import EventEnvelope, EventPage, EventRow, Hello, HelloOk
+
+ASK_SECONDS: Final = 0.5
+PAGE: Final = 500
+_decode_hello = msgspec.json.Decoder(Hello).decode
+
+
+class _Conversation:
+    """What is asked and what is made of the answers; the shells below send and wait."""
+
+    def __init__(self, address: HubAddress) -> None:
+        self._address = address
+        self._hello = Hello()
+        self._after: int | None = None
+        self._names: dict[str, str] = {}
+        self.frames: deque[str] = deque()
+
+    def greet(self, text: str) -> Steps[None]:
+        """Takes the client's hello and makes the hub's answer to it."""
+        self._hello = _decode_hello(text)
+        listed = msgspec.json.decode((yield from self._get("/api/v1/channels")), type=Channels)
+        self._names = {channel.id: channel.name for channel in listed.channels}
+        newest = msgspec.json.decode((yield from self._get("/api/v1/events?tail=1")), type=EventPage).replay_until
+        self._after = self._hello.after_event_id
+        reset = self._after is not None and self._after > newest
+        if reset:
+            self._after = None
+        self.frames.append(_text(HelloOk(newest, newest, self._address.instance_id, reset)))
+
+    def ask(self) -> Steps[None]:
+        """Looks once for what is new."""
+        cursor = "" if self._after is None else f"&after={self._after}"
+        page = msgspec.json.decode((yield from self._get(f"/api/v1/events?limit={PAGE}{cursor}")), type=EventPage)
+        self._after = page.cursor
+        self.frames.extend(_text(_envelope(event)) for event in page.events if self._wants(event))
+
+    def _wants(self, event: EventRow) -> bool:
+        if event.name == "channel.created":
+            self._names[event.entity.id] = event.data_json["channel"]["name"]
+        wanted = self._hello.subscriptions
+        if wanted is UNSET or wanted is None:
+            return True
+        scope = event.scope
+        channel = {scope.channel_id, self._names.get(scope.channel_id or "")} - {None}
+        return not channel.isdisjoint(wanted.channels) or bool({scope.topic_id, scope.topic_id2} & set(wanted.topics))
+
+    def _get(self, target: str) -> Steps[bytes]:
+        headers = {"Authorization": f"Bearer {self._address.token}"}
+        if self._address.agent is not None:
+            headers["X-Parley-Agent"] = self._address.agent
+        outcome = yield from exchange(Request("GET", self._address.base_url + target, headers))
+        if not isinstance(outcome, Reply):
+            raise outcome
+        if outcome.status >= 300:
+            raise error_from(outcome)
+        return outcome.body
+
+
+class SpoolFeed:
+    """In place of a blocking WebSocket."""
+
+    def __init__(self, address: HubAddress, timeout: float) -> None:
+        self._talk = _Conversation(address)
+        self._runner = BlockingRunner(timeout)
+        self._closed = threading.Event()
+
+    def send(self, text: str) -> None:
+        self._runner.run(self._talk.greet(text))
+
+    def recv(self) -> str:
+        """The next frame. Another thread may close the feed meanwhile, which counts as a lost connection."""
+        while not self._talk.frames:
+            if self._closed.is_set():
+                raise ConnectionFailed("The feed was closed")
+            self._runner.run(self._talk.ask())
+            if not self._talk.frames:
+                self._closed.wait(ASK_SECONDS)
+        return self._talk.frames.popleft()
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class AsyncSpoolFeed:
+    """In place of an asynchronous WebSocket."""
+
+    def __init__(self, address: HubAddress, timeout: float) -> None:
+        self._talk = _Conversation(address)
+        self._runner = AsyncRunner(timeout)
+
+    async def send(self, text: str) -> None:
+        await self._runner.run(self._talk.greet(text))
+
+    async def recv(self) -> str:
+        """The next frame."""
+        while not self._talk.frames:
+            await self._runner.run(self._talk.ask())
+            if not self._talk.frames:
+                await asyncio.sleep(ASK_SECONDS)
+        return self._talk.frames.popleft()
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _text(frame: HelloOk | EventEnvelope) -> str:
+    return msgspec.json.encode(frame).decode()
+
+
+def _envelope(event: EventRow) -> EventEnvelope:
+    return EventEnvelope(event.event_id, event.ts, event.name, event.scope, event.data_json, event.entity)
