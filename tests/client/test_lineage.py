@@ -9,9 +9,8 @@ import pytest
 
 from parley.app.make import make_workspace
 from parley.client import lineage
-from parley.client.identity import whoami
+from parley.client.identity import current_session, session_of_tools, whoami
 from parley.client.lineage import Process, ancestors, announce, announced, own_program
-from parley.workspace import discovery
 from parley.workspace.layout import Workspace
 
 WHO = (
@@ -73,8 +72,25 @@ def test_tools_are_an_agent_of_their_own_even_below_another(workspace: Workspace
     parent = next(ancestors())
     announce(workspace, parent, name="outer", program="p", session="s")
     assert whoami(workspace).name == "outer"
-    assert whoami(workspace, program="p", inherit=False).name != "outer"
-    assert whoami(discovery.at(workspace.root), session="mine").name != "outer"
+    mine = session_of_tools(workspace, me())
+    assert whoami(workspace, program="p", session=mine).name != "outer"
+
+
+def test_two_programs_in_one_terminal_are_two_agents_and_tools_that_come_back_are_the_same(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PARLEY_SESSION", raising=False)
+    first, second = next(ancestors()), me()
+    session = session_of_tools(workspace, first)
+    assert session == current_session()
+    announce(workspace, first, name="one", program="p", session=session)
+    assert session_of_tools(workspace, first) == session
+    other = session_of_tools(workspace, second)
+    assert other != session
+    announce(workspace, second, name="two", program="p", session=other)
+    assert session_of_tools(workspace, second) == other
+    monkeypatch.setenv("PARLEY_SESSION", "told")
+    assert session_of_tools(workspace, second) == "told"
 
 
 def test_shells_and_launchers_are_not_the_program() -> None:

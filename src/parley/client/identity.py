@@ -2,9 +2,9 @@
 
 ``PARLEY_AGENT`` names the agent, if a person has set it. Otherwise the name is made from the program and its session,
 and kept in ``.parley/agents/``, one file for each session: the same session has the same name after every restart, and
-two sessions have two names. What a session is, the program knows best and says; without its word it is that of the
-nearest program above this process whose tools have announced one (``lineage``), else ``PARLEY_SESSION``, else the pane
-or terminal that the program runs in. Nothing here needs a hub. Registering may find
+two sessions have two names. What a session is, the program knows best and says; without its word it is
+``PARLEY_SESSION``, else that of the nearest program above this process whose tools have announced one (``lineage``),
+else the pane or terminal that the program runs in. Nothing here needs a hub. Registering may find
 the name taken by another living session, and then ``keep_name`` replaces a name that was made up, never one that was
 chosen.
 """
@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
-from parley.client.lineage import announced
+from parley.client.lineage import Process, announced, announced_for, living
 from parley.core.agent_names import made_name
 from parley.core.files import write_atomic
 from parley.core.limits import AGENT_TEXT_CHARS_MAX
@@ -57,19 +57,15 @@ def whoami(
     program: str = "parley",
     session: str | None = None,
     environ: Mapping[str, str] | None = None,
-    inherit: bool = True,
 ) -> Identity:
-    """The identity of this program in a workspace: the same again and again, until its session is another one.
-
-    Whatever an agent's program starts is that agent; ``inherit`` is false for the tools of an agent, which are what
-    makes it one, also when another agent has started its program.
-    """
+    """The identity of this program in a workspace: the same again and again, until its session is another one."""
     environ = os.environ if environ is None else environ
     chosen = environ.get(AGENT_VARIABLE, "").strip()
     if chosen:
         # Whoever is given the name is that agent, in however many processes.
         return Identity(chosen, program, session or f"agent {chosen}", True, None)
-    if inherit and workspace is not None and session is None and (found := announced(workspace)) is not None:
+    inherits = workspace is not None and session is None and not environ.get(SESSION_VARIABLE, "").strip()
+    if inherits and (found := announced(cast("Workspace", workspace))) is not None:
         return Identity(found.name, found.program, found.session, False, None)
     session = (session or current_session(environ))[:AGENT_TEXT_CHARS_MAX]
     seed = f"{program}\0{session}"
@@ -90,6 +86,23 @@ def keep_name(identity: Identity, name: str) -> Identity:
             text = msgspec.json.encode(_Kept(name, identity.program, identity.session))
             write_atomic(identity.file, text + b"\n")
     return replace(identity, name=name)
+
+
+def session_of_tools(workspace: Workspace, process: Process, environ: Mapping[str, str] | None = None) -> str:
+    """The session of an agent's tools, by the process of its program: tools do not inherit, they are what makes it one.
+
+    Tools that are started again go on as they were. Where another living program has the session that this one would
+    have, as with two in one terminal, this one has a session of its own.
+    """
+    environ = os.environ if environ is None else environ
+    session = current_session(environ)
+    if environ.get(SESSION_VARIABLE, "").strip():
+        return session
+    before = announced_for(workspace, process)
+    if before is not None:
+        return before.session
+    taken = any(other.session == session for other in living(workspace))
+    return f"{session}, process {process.pid} of {process.began}" if taken else session
 
 
 def current_session(environ: Mapping[str, str] | None = None) -> str:

@@ -65,11 +65,16 @@ def announce(workspace: Workspace, process: Process, *, name: str, program: str,
     workspace.agents.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
     entry = Announced(process.pid, process.began, name, program, session)
     write_atomic(workspace.agents / f"{_PREFIX}{process.pid}.json", msgspec.json.encode(entry) + b"\n")
+    kept = {f"{_PREFIX}{found.pid}.json" for found in living(workspace)}
     for path in workspace.agents.glob(f"{_PREFIX}*.json"):
-        found = _read(path)
-        alive = None if found is None else _process(found.pid)
-        if found is None or alive is None or alive.began != found.began:
+        if path.name not in kept:
             path.unlink(missing_ok=True)
+
+
+def living(workspace: Workspace) -> list[Announced]:
+    """The agents of all programs that run."""
+    found = filter(None, map(_read, workspace.agents.glob(f"{_PREFIX}*.json")))
+    return [each for each in found if (now := _process(each.pid)) is not None and now.began == each.began]
 
 
 def announced(workspace: Workspace) -> Announced | None:

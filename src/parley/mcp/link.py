@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from parley.client import AsyncClient, Cursor, FileCursor
-from parley.client.identity import whoami
+from parley.client.identity import session_of_tools, whoami
+from parley.client.lineage import Process, announce
 from parley.core.errors import ConnectionFailed, HubNotRunning, ParleyError, ProtocolUnknown, Refused, ShuttingDown
 from parley.core.ids import new_uuid
 from parley.workspace.layout import Workspace
@@ -39,13 +40,15 @@ class Link:
         program: str | None,
         model: str | None = None,
         name: str | None = None,
+        process: Process | None = None,
         start: bool,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         """``folder`` is the workspace, or inside one; None is this folder. ``start`` lets a missing hub be started.
 
         Raises ``WorkspaceNotFound`` as long as there is no workspace. ``name`` is the agent's, if it has said it;
-        else it is the one that this program's session has in the workspace.
+        else it is the one that this program's session has in the workspace. ``process`` is the program's, if it runs
+        on this machine: whatever else it starts is told that it works for this agent.
         """
         self._program = program
         self._model = model
@@ -56,7 +59,11 @@ class Link:
         self.client = AsyncClient(folder, patience_seconds=patience_seconds)
         assert self.client.workspace is not None
         self.workspace: Workspace = self.client.workspace
-        self._take_name(name or whoami(self.workspace, program=program or UNKNOWN_PROGRAM).name)
+        self._process = process
+        session = None if process is None else session_of_tools(self.workspace, process)
+        own = whoami(self.workspace, program=program or UNKNOWN_PROGRAM, session=session)
+        self._own_session = None if own.chosen else session  # whoever is given a name shares it with all who are
+        self._take_name(name or own.name)
 
     async def call(self, ask: Callable[[AsyncClient], Awaitable[T]]) -> T:
         """What the client answers. A hub that is down is started, if that is allowed, and asked again."""
@@ -114,7 +121,8 @@ class Link:
 
     async def _register(self, client: AsyncClient) -> None:
         if self._named is None:
-            self._take_name((await client.join(self._program or UNKNOWN_PROGRAM, model=self._model)).name)
+            joined = await client.join(self._program or UNKNOWN_PROGRAM, model=self._model, session=self._own_session)
+            self._take_name(joined.name)
         else:
             await client.register_agent(self._named, program=self._program, model=self._model, session=self._session)
         self._joined = True
@@ -127,6 +135,10 @@ class Link:
         self.agent = name
         self.client.hub.agent = name
         self.client.caller = self.client.caller._replace(sender=name)
+        if self._process is not None:
+            program, session = self._program or UNKNOWN_PROGRAM, self._own_session or f"agent {name}"
+            with suppress(OSError):  # a workspace that cannot be written
+                announce(self.workspace, self._process, name=name, program=program, session=session)
 
 
 def new_key() -> str:

@@ -17,6 +17,7 @@ import anyio
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.stdio import stdio_server
 
+from parley.client.lineage import own_program
 from parley.core.errors import ParleyError
 from parley.core.limits import AGENT_TEXT_CHARS_MAX
 from parley.mcp.desk import Desk
@@ -80,7 +81,8 @@ class _Serving:
         if self._desk is None:
             client = ctx.session.client_params
             program = None if client is None else client.client_info.name[:AGENT_TEXT_CHARS_MAX]
-            link = Link(self._folder, program=program, model=os.environ.get(MODEL_VARIABLE), start=self._start)
+            model = os.environ.get(MODEL_VARIABLE)
+            link = Link(self._folder, program=program, model=model, process=own_program(), start=self._start)
             settings = load_settings(link.workspace.config)
             self._desk = Desk(link, settings.mcp.result_bytes_max, WAIT_SECONDS_MAX)
             self._life_seconds = min(LIFE_SECONDS, settings.agents.gone_after_minutes * 60 / 3)
