@@ -20,9 +20,10 @@ from parley.workspace.fts import index_new
 from parley.workspace.layout import Workspace
 from parley.workspace.reading import open_reading_file
 from tests.hub.histories import History
-from tests.workspace.databases import START_MS, dump, make_agentlip, new_workspace, prepared, writing
+from tests.workspace.databases import START_MS, dump, make_agentlip, new_workspace, prepared, run_script, writing
 
 DAY_MS = 86_400_000
+OLDER = Path(__file__).parent.parent / "fixtures" / "schema" / "v2.sql"
 
 
 @pytest.fixture
@@ -108,6 +109,16 @@ def test_an_archive_holds_what_left_and_can_be_read_by_itself(
     assert held.topics == left.topics == before.topics
     assert report.messages == len(held.messages) > 0
     assert report.events == len(log)
+
+
+def test_a_database_that_no_hub_has_opened_since_an_upgrade_can_be_archived(tmp_path: Path) -> None:
+    workspace = new_workspace(tmp_path)
+    with writing(workspace) as connection:
+        run_script(connection, OLDER.read_text())
+        report = take(connection, workspace, ManualClock(START_MS + DAY_MS), START_MS + DAY_MS)
+        assert report.events > 0
+        prepared(connection, workspace)
+        assert integrity_check(connection) == []
 
 
 def test_the_boundary_is_the_first_event_at_or_after_the_time(

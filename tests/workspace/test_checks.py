@@ -50,6 +50,7 @@ def test_a_healthy_workspace_passes_every_check(healthy: Workspace) -> None:
         "foreign_keys",
         "events",
         "last_event",
+        "coordination",
     ]
     assert find(healthy, "events").message == "6 events from 1 to 6, no gaps"
     assert find(healthy, "last_event").message == "Event 6 at 2026-01-01T00:00:00.000Z: message.created"
@@ -184,3 +185,21 @@ def test_an_empty_log_has_no_last_event(workspace: Workspace) -> None:
     with writing(workspace) as connection:
         prepared(connection, workspace)
     assert find(workspace, "last_event").message == "No event yet"
+
+
+def test_leases_that_should_never_have_been_are_an_error(healthy: Workspace) -> None:
+    assert find(healthy, "coordination").message == "0 agents, 0 tasks open and 0 claimed, 0 leases"
+    insert = (
+        "INSERT INTO leases (id, holder, patterns, mode, generation, acquired_at, expires_at, status)"
+        " VALUES (?, ?, ?, ?, ?, 't', 't', 'active')"
+    )
+    with writing(healthy) as connection:
+        connection.execute(insert, ("lease_1", "ann", '["src/**"]', "exclusive", 1))
+        connection.execute(insert, ("lease_2", "ann", '["src/a"]', "exclusive", 2))
+        connection.execute(insert, ("lease_3", "bob", '["docs"]', "shared", 3))
+    assert find(healthy, "coordination").message == "0 agents, 0 tasks open and 0 claimed, 3 leases"
+    with writing(healthy) as connection:
+        connection.execute(insert, ("lease_4", "eve", '["src/a", "docs"]', "shared", 4))
+    check = find(healthy, "coordination")
+    assert check.status == "error"
+    assert "lease_1 of ann and lease_4 of eve" in check.message

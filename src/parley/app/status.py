@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 import apsw
+import msgspec
 
 from parley.app.health import ask_health, read_server_file
 from parley.core.clock import Clock, iso, parse_iso
@@ -13,6 +14,7 @@ from parley.serve.lock import probe
 from parley.wire.answers import Health
 from parley.workspace import queries
 from parley.workspace.layout import Workspace
+from parley.workspace.queries.coordination import count_coordination
 from parley.workspace.reading import open_reading
 
 DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -67,7 +69,13 @@ def _stored(workspace: Workspace, clock: Clock) -> tuple[dict[str, Any], str | N
     try:
         with open_reading(workspace) as reading:
             now_ms, reader = clock.now_ms(), reading.connection
-            return {**sizes, **growth(reader, now_ms, sizes["db_bytes"]), "jobs": jobs(reader, now_ms)}, reading.db_id
+            stored = {
+                **sizes,
+                **growth(reader, now_ms, sizes["db_bytes"]),
+                "jobs": jobs(reader, now_ms),
+                "coordination": msgspec.to_builtins(count_coordination(reader)),
+            }
+            return stored, reading.db_id
     except (ParleyError, apsw.Error) as error:
         return {**sizes, "db_error": str(error)}, None
 

@@ -43,6 +43,7 @@ _SCHEMA: Final = (
     "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     " AND name NOT LIKE 'messages\\_fts%' ESCAPE '\\' ORDER BY type <> 'table', type <> 'index'"
 )
+_TABLES: Final = "SELECT name FROM main.sqlite_schema WHERE type = 'table'"
 _CHANGES: Final = "('message.created', 'message.edited', 'message.deleted', 'message.moved_topic')"
 _COPIES: Final = {
     "meta": f"SELECT * FROM main.meta WHERE key <> '{IN_PROGRESS}'",
@@ -129,7 +130,10 @@ def _seal(connection: apsw.Connection, path: Path, up_to: int) -> None:
         os.close(create_private(temporary))
         _copy_schema(connection, temporary)
         with _attached(connection, temporary), connection:
+            there = {name for (name,) in connection.execute(_TABLES)}
             for table, rows in _COPIES.items():
+                if table not in there:
+                    continue  # no hub has opened the database since the upgrade that brings the table
                 connection.execute(f"INSERT INTO archive.{table} {rows}", {"up_to": up_to} if ":up_to" in rows else ())
         temporary.chmod(SEALED_MODE)
         with temporary.open("rb") as file:

@@ -8,17 +8,21 @@ import shlex
 import shutil
 import stat
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 import apsw
 
 from parley.core.errors import ConfigInvalid, ParleyError
+from parley.core.patterns import overlap
 from parley.core.settings import RateLimitSettings, Settings, TroubleSettings
 from parley.sqlite import foreign_key_check, integrity_check, translate, wal_bytes
 from parley.workspace.config import load_settings
 from parley.workspace.layout import Workspace
 from parley.workspace.queries import oldest_cursor
+from parley.workspace.queries.coordination import count_coordination
+from parley.workspace.queries.leases import active_leases
 from parley.workspace.reading import Reading, open_reading
 from parley.workspace.versions import MIGRATIONS
 
@@ -72,6 +76,7 @@ def check_database(workspace: Workspace) -> Iterator[Check]:
             yield check_foreign_keys(reading.connection)
             yield check_event_gaps(reading.connection)
             yield check_last_event(reading.connection)
+            yield check_coordination(reading.connection)
     except ParleyError as error:
         yield Check("database", "error", error.message, error.hint)
     except apsw.Error as error:
@@ -200,6 +205,28 @@ def check_last_event(connection: apsw.Connection) -> Check:
     if row is None:
         return Check("last_event", "ok", "No event yet")
     return Check("last_event", "ok", f"Event {row[0]} at {row[1]}: {row[2]}")
+
+
+def check_coordination(connection: apsw.Connection) -> Check:
+    """Who is here and what they hold; no two may hold paths that overlap, unless both share them."""
+    active = active_leases(connection)
+    clashes = [
+        f"{left.id} of {left.holder} and {right.id} of {right.holder}"
+        for left, right in combinations(active, 2)
+        if left.holder != right.holder
+        and "exclusive" in (left.mode, right.mode)
+        and any(overlap(a, b) for a in left.patterns for b in right.patterns)
+    ]
+    if clashes:
+        message = f"{len(clashes)} pairs of leases overlap, first: {'; '.join(clashes[:_SHOWN])}"
+        return Check("coordination", "error", message, "Release one of each pair with `parley lease release`.")
+    counts = count_coordination(connection)
+    return Check(
+        "coordination",
+        "ok",
+        f"{counts.agents_active} agents, {counts.tasks_open} tasks open and {counts.tasks_claimed} claimed,"
+        f" {counts.leases_active} leases",
+    )
 
 
 def _open_to_others(path: Path, bits: int) -> bool:

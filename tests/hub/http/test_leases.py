@@ -71,13 +71,30 @@ async def test_a_lease_lasts_until_its_end_and_not_longer(team: Team) -> None:
     assert (await team.api.get(f"/api/v1/leases/{lease['id']}"))["lease"]["status"] == "expired"
     holder = {"holder": "bob", "generation": lease["generation"]}
     refusal = await team.lease_step(lease["id"], "renew", **holder, status=409)
-    assert (refusal["code"], refusal["details"]["loss"]) == ("LEASE_LOST", "expired")
+    assert (refusal["code"], refusal["details"]["status"]) == ("LEASE_LOST", "expired")
     assert (await team.lease_step(lease["id"], "release", **holder))["event_id"] is None
-    assert [name for name, _ in await team.told("lease")] == ["lease.acquired", "lease.acquired"]
+    told = await team.told("lease")
+    assert [name for name, _ in told] == ["lease.acquired", "lease.expired", "lease.acquired"]
+    assert (told[1][1]["lease"]["id"], told[1][1]["lease"]["status"]) == (lease["id"], "expired")
+    assert team.hub.fold_problems() == []
+
+
+async def test_the_end_of_a_lease_that_nobody_follows_is_written_down_by_the_sweeper(team: Team) -> None:
+    lease = (await team.lease("bob", "src/**", ttl_seconds=60))["lease"]
+    team.hub.clock.advance(60)
     await team.sweep()
     name, payload = (await team.told("lease"))[-1]
-    assert (name, payload["lease"]["id"], payload["lease"]["status"]) == ("lease.expired", lease["id"], "expired")
-    assert team.hub.fold_problems() == []
+    assert (name, payload["lease"]["id"]) == ("lease.expired", lease["id"])
+
+
+async def test_a_clock_that_is_set_back_brings_no_lease_back_whose_paths_another_has(team: Team) -> None:
+    first = (await team.lease("bob", "src/**", ttl_seconds=60))["lease"]
+    team.hub.clock.advance(60)
+    second = (await team.lease("eve", "src/a.py"))["lease"]
+    team.hub.clock.jump(-30_000)
+    assert [lease["id"] for lease in (await team.api.get("/api/v1/leases"))["leases"]] == [second["id"]]
+    refusal = await team.lease_step(first["id"], "renew", holder="bob", generation=1, status=409)
+    assert refusal["details"]["loss"] == "not_held"
 
 
 async def test_a_renewal_pushes_the_end_on_and_is_not_an_event(team: Team) -> None:

@@ -39,6 +39,11 @@ def _shown(key: str, value: Any) -> str:
     if key == "jobs":
         age = f", the oldest for {value['oldest_waiting_seconds']:.0f} s" if value["waiting"] else ""
         return f"{value['waiting']} waiting{age}, {value['failed']} failed"
+    if key == "coordination":
+        return (
+            f"{value['agents_active']} agents, {value['tasks_open']} tasks open and {value['tasks_claimed']} claimed,"
+            f" {value['leases_active']} leases"
+        )
     if key.endswith("_bytes"):
         return _size(value)
     return "; ".join(value) if key == "problems" else str(value)

@@ -20,6 +20,7 @@ _OF_OTHERS: Final = (
 _ENDED: Final = (
     f"SELECT {LEASE_COLUMNS} FROM leases WHERE status = 'active' AND expires_at <= ? ORDER BY expires_at, id LIMIT ?"
 )
+_ACTIVE: Final = f"SELECT {LEASE_COLUMNS} FROM leases WHERE status = 'active' ORDER BY generation"
 _HELD_BY: Final = f"SELECT {LEASE_COLUMNS} FROM leases WHERE status = 'active' AND holder = ? ORDER BY generation"
 _STATUS_NOW: Final = "CASE WHEN status = 'active' AND expires_at <= :now THEN 'expired' ELSE status END"
 _LIST: Final = (
@@ -105,6 +106,11 @@ def leases_of_others(connection: apsw.Connection, *, now: str, holder: str | Non
 def ended_leases(connection: apsw.Connection, now: str, limit: int) -> list[Lease]:
     """Leases that are written down as active though they have ended."""
     return list(map(_lease, connection.execute(_ENDED, (now, limit))))
+
+
+def active_leases(connection: apsw.Connection) -> list[Lease]:
+    """All leases that are written down as active."""
+    return list(map(_lease, connection.execute(_ACTIVE)))
 
 
 def leases_held_by(connection: apsw.Connection, holder: str) -> list[Lease]:
