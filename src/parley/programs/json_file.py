@@ -97,6 +97,7 @@ class _Editor:
         self.text = text
         self.facts = facts
         self.recorded = recorded
+        self._parsed: tuple[str, Node] | None = None
         self._root()
 
     def ensure_base(self, key: str, value: Any) -> None:
@@ -259,7 +260,9 @@ class _Editor:
         return self.facts.get(place) is None if place in self.facts else not self.recorded
 
     def _root(self) -> Node:
-        root = parse(self.text)
+        if self._parsed is None or self._parsed[0] is not self.text:
+            self._parsed = (self.text, parse(self.text))
+        root = self._parsed[1]
         if not root.is_object:
             raise NotJson("the outermost value is not an object")
         return root
