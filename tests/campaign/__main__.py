@@ -26,8 +26,20 @@ from tests.campaign.report import Report
 from tests.campaign.soak import soak
 from tests.campaign.starts import simultaneous_starts
 from tests.campaign.team import team
+from tests.campaign.tool_team import tool_team
 
-NAMES = ("kill", "derived", "power_cuts", "failing_operations", "full_disk", "starts", "crowd", "team", "soak")
+NAMES = (
+    "kill",
+    "derived",
+    "power_cuts",
+    "failing_operations",
+    "full_disk",
+    "starts",
+    "crowd",
+    "team",
+    "tool_team",
+    "soak",
+)
 
 
 def main() -> int:
@@ -46,6 +58,14 @@ def main() -> int:
             tasks=10 * options.workers,
             leases=25 * options.workers,
             kills=options.workers,
+            seed=options.seed,
+        ),
+        "tool_team": lambda folder: tool_team(
+            folder,
+            agents=options.workers,
+            tasks=10 * options.workers,
+            leases=25 * options.workers,
+            kills=options.workers // 2,
             seed=options.seed,
         ),
         "soak": lambda folder: soak(folder, seconds=options.soak_seconds, seed=options.seed),
@@ -81,7 +101,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--full-disks", type=int, default=5, help="times that a real disk fills up, of each kind")
     parser.add_argument("--rounds", type=int, default=50, help="rounds of six simultaneous starts")
     parser.add_argument("--clients", type=int, default=300, help="feeds that are asked for at once")
-    parser.add_argument("--workers", type=int, default=20, help="programs that share ten tasks each")
+    parser.add_argument("--workers", type=int, default=20, help="programs, and then agents, that share ten tasks each")
     parser.add_argument("--soak-seconds", type=float, default=60.0, help="length of the steady load")
     parser.add_argument("--folder", type=Path, help="where to work; the system's temporary folder if omitted")
     return parser.parse_args()

@@ -1,0 +1,33 @@
+"""A workspace with a hub, and a desk at it without a process between: for what is about results alone."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from parley.mcp.desk import Desk
+from parley.mcp.link import Link
+from parley.mcp.profiles import tools_of
+from parley.mcp.results import Result
+from tests.client.hubs import HubProcess
+
+TOOLS = {tool.name: tool for tool in tools_of("full")}
+
+
+class World:
+    """Calls tools as somebody, and keeps to the same bounds as a server."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    async def call(self, tool: str, **arguments: Any) -> Result:
+        return await TOOLS[tool].call(self.desk, arguments)
+
+
+@asynccontextmanager
+async def sitting(hub: HubProcess, name: str, *, bytes_max: int = 24_000) -> AsyncGenerator[World]:
+    """A desk at the hub for an agent with this name."""
+    link = Link(hub.root, program="tests", name=name, start=False)
+    try:
+        yield World(Desk(link, bytes_max, 60.0))
+    finally:
+        await link.aclose()
