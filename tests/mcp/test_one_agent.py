@@ -19,6 +19,7 @@ from tests.mcp.agents import CALL_SECONDS, Agent, command
 def nobody_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("PARLEY_AGENT", "PARLEY_SESSION", "PARLEY_WORKSPACE"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PARLEY_HOOK_SECONDS", "60")
 
 
 def wake(root: Path, moment: str) -> str:

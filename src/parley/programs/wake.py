@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 BUDGET_SECONDS: Final = 3.0
 """After this long a hook gives up; programs wait for it meanwhile."""
+BUDGET_VARIABLE: Final = "PARLEY_HOOK_SECONDS"
+"""Names another budget, for a machine on which everything takes longer."""
 _PAYLOAD_BYTES_MAX: Final = 16 * 1024 * 1024
 _LOG_BYTES_MAX: Final = 256 * 1024
 
@@ -121,7 +123,14 @@ def _give_up_in_time() -> None:
         os._exit(0)  # nothing was said yet, and nothing holds this process up
 
     signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, BUDGET_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, _budget_seconds())
+
+
+def _budget_seconds() -> float:
+    try:
+        return max(0.1, min(600.0, float(os.environ.get(BUDGET_VARIABLE, BUDGET_SECONDS))))
+    except ValueError:
+        return BUDGET_SECONDS
 
 
 def _log(workspaces: "list[Workspace]", text: str, *, debug: bool) -> None:
