@@ -33,6 +33,7 @@ from tests.mcp.agents import Agent, command
 TTL_SECONDS = 5
 LIFE_SECONDS = (0.5, 6.0)
 """How long an agent that is to be killed works before it is."""
+DOOMED_SHARE = 0.7
 OTHER_NAME_SHARE = 0.5
 IDLE_SECONDS = 0.1
 CALL_SECONDS = 120.0
@@ -51,6 +52,7 @@ class World:
     leases: int
     kills: int
     completed: set[str] = field(default_factory=set)
+    over: bool = False
     leased: int = 0
     refused: int = 0
     killed: int = 0
@@ -107,7 +109,7 @@ async def _agent(world: World, number: int) -> None:
     """One agent from its first life to its last."""
     name, life = f"agent-{number}", 0
     while True:
-        doomed = world.killed < world.kills and world.rng.random() < 0.7
+        doomed, killed = world.killed < world.kills and world.rng.random() < DOOMED_SHARE, False
         try:
             async with _connected(world, name, stdio=number % 2 == 0) as (agent, kill):
                 working = asyncio.create_task(_work(world, agent, name))
@@ -115,11 +117,12 @@ async def _agent(world: World, number: int) -> None:
                     await asyncio.wait({working}, timeout=world.rng.uniform(*LIFE_SECONDS))
                     if not working.done():
                         world.killed += 1
+                        killed = True
                         kill(working)
                 await working
             return
         except (Exception, asyncio.CancelledError):
-            if not doomed:
+            if not killed:
                 raise
         life += 1
         if world.rng.random() < OTHER_NAME_SHARE:
@@ -148,14 +151,22 @@ async def _work(world: World, agent: Agent, name: str) -> None:
     for held in (await agent.call("tasks", mine=True, limit=200))["tasks"]:
         if held["status"] == "claimed":  # from a life before this one
             await _complete(world, agent, held)
-    while len(world.completed) < world.tasks or world.leased < world.leases:
+    while not world.over or world.leased < world.leases:
         rows = (await agent.call("claim_task", ttl_seconds=TTL_SECONDS))["tasks"]
         for _ in range(world.rng.randint(1, 4)):
             await _lease(world, agent)
         if rows:
             await _complete(world, agent, rows[0])
         else:
-            await asyncio.sleep(IDLE_SECONDS)
+            await _look_for_the_end(world, agent)
+
+
+async def _look_for_the_end(world: World, agent: Agent) -> None:
+    """What an agent was killed at may be done although nobody has heard so; the hub knows."""
+    waiting = [(await agent.call("tasks", status=status, limit=1))["tasks"] for status in ("open", "claimed")]
+    world.over = not any(waiting)
+    if not world.over:
+        await asyncio.sleep(IDLE_SECONDS)
 
 
 async def _complete(world: World, agent: Agent, task: dict[str, Any]) -> None:
