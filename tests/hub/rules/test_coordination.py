@@ -38,6 +38,7 @@ from parley.hub.rules.tasks import (
     take_over_task,
 )
 from parley.hub.transaction import Tx
+from parley.sqlite import apply_pragma
 from parley.wire.entities import Lease, LeaseMode, Task
 from parley.wire.requests import (
     AcquireLease,
@@ -79,6 +80,7 @@ class CoordinationMachine(RuleBasedStateMachine):
         workspace = new_workspace(self.folder)
         self.opened = writing(workspace)
         self.connection = self.opened.__enter__()
+        apply_pragma(self.connection, "synchronous", 0)  # no power is cut here
         prepared(self.connection, workspace, fts=False)
         self.clock = ManualClock(START_MS)
         self.ids = IdSource()
