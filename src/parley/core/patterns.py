@@ -47,12 +47,25 @@ def normal_pattern(text: str) -> str:
 
 def covers(pattern: str, path: str) -> bool:
     """Whether a path, both normal, is one that the pattern stands for."""
-    return _meet(compiled(pattern), _literal(path))
+    fixed = fixed_part(pattern)
+    return tuple(path.split("/")[: len(fixed)]) == fixed and _meet(compiled(pattern), _literal(path))
 
 
 def overlap(left: str, right: str) -> bool:
     """Whether any path is covered by both patterns, both normal."""
-    return left == right or _meet(compiled(left), compiled(right))
+    if left == right:
+        return True
+    one, other = fixed_part(left), fixed_part(right)
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter] and _meet(compiled(left), compiled(right))
+
+
+@lru_cache(maxsize=16_384)
+def fixed_part(pattern: str) -> tuple[str, ...]:
+    """The names before the first wildcard. Most pairs of patterns differ in them, and need no closer look."""
+    segments = pattern.split("/")
+    wild = next((place for place, each in enumerate(segments) if any(mark in each for mark in "*?[")), len(segments))
+    return tuple(segments[:wild])
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ is not called gone for that: after a start everybody has the full time to show u
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from parley.core.clock import iso
 from parley.core.errors import ParleyError
 from parley.hub.rules.presence import write_seen
 from parley.wire.entities import Agent
+from parley.workspace.queries.agents import registered
 
 if TYPE_CHECKING:
     from parley.hub.hub import Hub
@@ -55,10 +57,12 @@ class Presence:
         return iso(self._seen.get(name, 0)) <= since
 
     async def flush(self) -> None:
-        """Writes down what was seen. Refused, it is kept for the next time."""
+        """Writes down what was seen of registered agents. Refused, it is kept for the next time."""
         for name in self._hub.agents_on_feeds():
             self.saw(name)
         seen, self._seen = self._seen, {}
+        known = set(self._hub.store.read(partial(registered, names=list(seen)))) if seen else set[str]()
+        seen = {name: at_ms for name, at_ms in seen.items() if name in known}
         if not seen:
             return
         marks = {name: iso(at_ms) for name, at_ms in seen.items()}

@@ -13,9 +13,20 @@ from parley.sqlite import open_reader, open_writer, run_batch
 from parley.workspace.layout import Workspace
 from parley.workspace.log import Draft, append_event, append_events
 from parley.workspace.prepare import prepare
+from tests.hub.coordination import Team
 from tests.hub.hubs import OpenHub, rows, workspace_in
 
-ENTITY_TABLES = ("channels", "topics", "messages", "topic_attachments", "idempotency_keys", "moves")
+ENTITY_TABLES = (
+    "channels",
+    "topics",
+    "messages",
+    "topic_attachments",
+    "idempotency_keys",
+    "moves",
+    "agents",
+    "tasks",
+    "leases",
+)
 HEADERS = {"Idempotency-Key": "k"}
 
 
@@ -23,7 +34,18 @@ async def _world(hub: OpenHub) -> dict[str, str]:
     channel = await hub.api.channel()
     one, two = await hub.api.topic(channel, "one"), await hub.api.topic(channel, "two")
     message = await hub.api.post(one, "hello")
-    return {"channel": channel, "one": one, "two": two, "message": message["id"]}
+    team = Team(hub, channel)
+    task, lease = await team.task("a task"), (await team.lease("ann", "src/**"))["lease"]
+    await team.claim(task["id"], "ann")
+    await team.register("ann", session="s1")
+    return {
+        "channel": channel,
+        "one": one,
+        "two": two,
+        "message": message["id"],
+        "task": task["id"],
+        "lease": lease["id"],
+    }
 
 
 MUTATIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -36,6 +58,20 @@ MUTATIONS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "move one": ("PATCH", "/api/v1/messages/{message}", {"op": "move_topic", "to_topic_id": "{two}", "mode": "one"}),
     "move all": ("PATCH", "/api/v1/messages/{message}", {"op": "move_topic", "to_topic_id": "{two}", "mode": "all"}),
     "attach": ("POST", "/api/v1/topics/{one}/attachments", {"kind": "note", "value_json": {}}),
+    "register": ("POST", "/api/v1/agents", {"name": "bob"}),
+    "leave": ("PATCH", "/api/v1/agents/ann", {"op": "leave"}),
+    "create a task": ("POST", "/api/v1/tasks", {"title": "new", "created_by": "ann", "channel_id": "{channel}"}),
+    "claim": ("PATCH", "/api/v1/tasks/{task}", {"op": "claim", "holder": "ann"}),
+    "release a task": ("PATCH", "/api/v1/tasks/{task}", {"op": "release", "holder": "ann", "generation": 1}),
+    "complete": ("PATCH", "/api/v1/tasks/{task}", {"op": "complete", "holder": "ann", "generation": 1}),
+    "cancel": ("PATCH", "/api/v1/tasks/{task}", {"op": "cancel", "actor": "ann"}),
+    "take over": (
+        "PATCH",
+        "/api/v1/tasks/{task}",
+        {"op": "take_over", "holder": "bob", "force": True, "reason": "late"},
+    ),
+    "acquire": ("POST", "/api/v1/leases", {"holder": "bob", "patterns": ["docs"]}),
+    "release a lease": ("PATCH", "/api/v1/leases/{lease}", {"op": "release", "holder": "ann", "generation": 1}),
 }
 
 

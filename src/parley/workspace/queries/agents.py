@@ -4,6 +4,7 @@ from itertools import starmap
 from typing import Any, Final
 
 import apsw
+import msgspec
 
 from parley.wire.entities import Agent, AgentState
 
@@ -15,6 +16,7 @@ _OF_SESSION: Final = (
 _AGENTS: Final = f"SELECT {AGENT_COLUMNS} FROM agents ORDER BY last_seen_at DESC, name"
 _AGENTS_IN_STATE: Final = f"SELECT {AGENT_COLUMNS} FROM agents WHERE state = ? ORDER BY last_seen_at DESC, name"
 _SILENT: Final = "SELECT name FROM agents WHERE state = 'active' AND last_seen_at <= ? ORDER BY last_seen_at LIMIT ?"
+_REGISTERED: Final = "SELECT name FROM agents WHERE name IN (SELECT value FROM json_each(?))"
 
 
 def get_agent(connection: apsw.Connection, name: str) -> Agent | None:
@@ -38,4 +40,10 @@ def list_agents(connection: apsw.Connection, state: AgentState | None = None) ->
 def silent_agents(connection: apsw.Connection, since: str, limit: int) -> list[str]:
     """Names of agents that are said to be here and were last seen at this time or earlier, the longest silent first."""
     rows: Any = connection.execute(_SILENT, (since, limit))
+    return [name for (name,) in rows]
+
+
+def registered(connection: apsw.Connection, names: list[str]) -> list[str]:
+    """Those of the names that agents have."""
+    rows: Any = connection.execute(_REGISTERED, (msgspec.json.encode(names).decode(),))
     return [name for (name,) in rows]

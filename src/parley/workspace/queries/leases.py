@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from parley.core.holds import Hold, is_live
-from parley.core.patterns import covers, overlap
+from parley.core.patterns import covers, fixed_part, overlap
 from parley.wire.entities import Lease, LeaseHit, LeaseMode, LeaseStatus
 
 LEASE_COLUMNS: Final = "id, holder, patterns, mode, reason, generation, acquired_at, expires_at, released_at, status"
@@ -88,14 +88,11 @@ def leases_in_the_way(
     connection: apsw.Connection, *, now: str, holder: str | None, paths: Iterable[str], mode: LeaseMode
 ) -> list[LeaseHit]:
     """For each path, in order, the leases of others that cover it; a lease is named once for a path."""
-    leases = leases_of_others(connection, now=now, holder=holder, mode=mode)
-    hits: list[LeaseHit] = []
-    for path in paths:
-        for lease in leases:
-            theirs = next((pattern for pattern in lease.patterns if covers(pattern, path)), None)
-            if theirs is not None:
-                hits.append(_hit(lease, theirs, path))
-    return hits
+    by_start: dict[tuple[str, ...], list[tuple[Lease, str]]] = {}
+    for lease in leases_of_others(connection, now=now, holder=holder, mode=mode):
+        for pattern in lease.patterns:
+            by_start.setdefault(fixed_part(pattern), []).append((lease, pattern))
+    return [hit for path in paths for hit in _hits(by_start, path)]
 
 
 def leases_of_others(connection: apsw.Connection, *, now: str, holder: str | None, mode: LeaseMode) -> list[Lease]:
@@ -122,6 +119,17 @@ def lease_generation(connection: apsw.Connection) -> int:
     """The generation of the newest lease; 0 if there was none."""
     row: Any = connection.execute(_GENERATION).fetchone()
     return row[0]
+
+
+def _hits(by_start: dict[tuple[str, ...], list[tuple[Lease, str]]], path: str) -> list[LeaseHit]:
+    """The leases that cover a path, looked up by how their patterns begin; of each the first pattern that does."""
+    parts = tuple(path.split("/"))
+    found: dict[int, LeaseHit] = {}
+    for length in range(len(parts) + 1):
+        for lease, pattern in by_start.get(parts[:length], ()):
+            if lease.generation not in found and covers(pattern, path):
+                found[lease.generation] = _hit(lease, pattern, path)
+    return [found[generation] for generation in sorted(found)]
 
 
 def _hit(lease: Lease, pattern: str, wanted: str) -> LeaseHit:
