@@ -18,6 +18,7 @@ SAID = {
     "post_and_listen.py": ["builder: The build is green, please review.", "reviewer: Looks good to me."],
     "send_once.py": ["the same message: True, a duplicate: True", "IDEMPOTENCY_KEY_REUSED", "messages in the topic: 1"],
     "edit_together.py": ["too late: Version conflict", "[x] build\n[x] test\n[ ] ship"],
+    "share_work.py": ["done: Tidy the guide", "done: Name the errors", " is gone"],
     "read_without_hub.py": ["the newest event is "],
 }
 BY_HAND = {"resume_from_cursor.py", "agentlip-launcher"}
