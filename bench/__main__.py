@@ -25,10 +25,10 @@ from bench.load.chromium import find_chromium
 from bench.load.hub import MESSAGE_BYTES, Hub
 from bench.plan import Plan
 from bench.rivals import nats_jetstream, redis_streams
-from bench.scenarios import derived, fanout, history, hung, insert, move, page
+from bench.scenarios import derived, fanout, history, hung, insert, move, page, tools
 from parley.sandbox import missing
 
-SCENARIOS = ("insert", "edit", "tail", "replay", "move", "fanout", "derived", "hung", "page", "redis", "nats")
+SCENARIOS = ("insert", "edit", "tail", "replay", "move", "fanout", "derived", "hung", "tools", "page", "redis", "nats")
 WITHOUT_FTS = "[search]\nfts = false\n"
 _LISTS = re.compile(r"\[([^][{}]*)\]")
 _RIVALS = {"redis": redis_streams, "nats": nats_jetstream}
@@ -60,6 +60,9 @@ async def run(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
         figures |= await _with_index(folder / "indexed", plan, only)
     if {"derived", "hung"} & set(only):
         figures |= await _with_plugins(folder, plan, only)
+    if "tools" in only:
+        with Hub(folder / "tools") as hub:
+            figures |= await _say("tools", tools.tools, hub, plan)
     if "page" in only:
         figures |= await _page(folder / "page", plan)
     rivals = {name: await _rival(name, folder / name, plan) for name in _RIVALS if name in only}

@@ -22,6 +22,8 @@ class Plan:
     derived_1: int = 500
     hung_1: int = 1_000
     hung_16: int = 5_000
+    tools: int = 500
+    claims: int = 400
     page: int = 100_000
     page_screens: int = 300
 

@@ -9,12 +9,12 @@ from bench.load.chromium import find_chromium
 from bench.load.hub import MESSAGE_BYTES, Hub
 from bench.load.peer import UnexpectedReply
 from bench.plan import Plan
-from bench.scenarios import derived, hung, page
+from bench.scenarios import derived, hung, page, tools
 from parley.plugin.builtin import links
 from parley.plugin.contract import Message
 from parley.sandbox import missing
 
-TINY = Plan(repeat=1, derived=40, derived_1=5, hung_1=5, hung_16=40, page=1_500, page_screens=12)
+TINY = Plan(repeat=1, derived=40, derived_1=5, hung_1=5, hung_16=40, tools=5, claims=20, page=1_500, page_screens=12)
 needs_sandbox = pytest.mark.skipif(
     bool(missing()) and os.environ.get("CI") != "true", reason=f"no plugin runs here: {'; '.join(missing())}"
 )
@@ -71,3 +71,12 @@ async def test_the_page_is_loaded_and_scrolled(tmp_path: Path) -> None:
     assert figures["page_load_long"]["messages"] == TINY.page
     assert figures["page_load_long"]["first_message_ms"] > 0
     assert figures["page_scroll_last"]["nodes"] > 100
+
+
+@pytest.mark.slow
+async def test_tools_are_measured_beside_the_sdk_and_every_task_is_claimed_once(tmp_path: Path) -> None:
+    with Hub(tmp_path / "tools") as hub:
+        figures = await tools.tools(hub, TINY)
+    assert set(figures) == {"sdk_post", "tool_post", "mcp_cold_start", "claims_8"}
+    assert figures["tool_post"]["p50_ms_ratio"] > 0
+    assert figures["claims_8"]["per_second"] > 0
