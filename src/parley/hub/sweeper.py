@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 BATCH: Final = 100
 """What one transaction writes down at most, so that sweeping never holds up a caller for long."""
 
+STOP_SECONDS_MAX: Final = 5.0
+
 
 class Sweeper:
     """One task per hub."""
@@ -57,11 +59,13 @@ class Sweeper:
             self._refused = error.code
 
     async def stop(self) -> None:
-        """Writes down who was seen, for the next hub."""
+        """Writes down who was seen, for the next hub. A disk that hangs does not hold up the stop."""
         try:
-            await self._hub.presence.flush()
-        except ParleyError as error:
-            self._hub.log.warning("signs_of_life_not_written", code=error.code)
+            async with asyncio.timeout(STOP_SECONDS_MAX):
+                await self._hub.presence.flush()
+        except (ParleyError, TimeoutError) as error:
+            code = error.code if isinstance(error, ParleyError) else "TIMEOUT"
+            self._hub.log.warning("signs_of_life_not_written", code=code)
 
     async def _expire(self) -> None:
         store, now = self._hub.store, iso(self._hub.clock.now_ms())
