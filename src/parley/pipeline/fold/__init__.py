@@ -11,10 +11,11 @@ from parley.pipeline.fold.current import (
     current_tables,
     enrichments,
     messages,
+    topic_touches,
     topics,
     whole_rows,
 )
-from parley.pipeline.fold.facts import Archive, Facts, read_facts
+from parley.pipeline.fold.facts import Archive, Facts, read_archives, read_facts
 from parley.pipeline.fold.history import message_versions, moves, topic_titles
 from parley.pipeline.fold.judging import REASONS, Known, accepted, quarantined
 
@@ -32,8 +33,10 @@ __all__ = [
     "messages",
     "moves",
     "quarantined",
+    "read_archives",
     "read_facts",
     "topic_titles",
+    "topic_touches",
     "topics",
     "whole_rows",
 ]

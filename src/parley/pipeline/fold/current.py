@@ -61,7 +61,7 @@ def topics(events: DataFrame, before: DataFrame | None = None) -> DataFrame:
         "ts",
         parsed("data_json", "new_title string")["new_title"].alias("title"),
     )
-    parts = [created, renamed, _touches(events)]
+    parts = [created, renamed, topic_touches(events)]
     if before is not None:
         parts.append(_as_events(before, "topic", "topics"))
     changes = reduce(_union, parts)
@@ -156,7 +156,7 @@ def attachments(events: DataFrame, facts: Facts, before: DataFrame | None = None
     )
 
 
-def enrichments(events: DataFrame, facts: Facts) -> DataFrame:
+def enrichments(events: DataFrame, facts: Facts, before: DataFrame | None = None) -> DataFrame:
     """What each plugin found last in each message, and whether the content has changed since."""
     found = of_entity(events, "message.enriched").withColumnRenamed("id", "message_id")
     plugin = parsed("data_json", "plugin_name string")["plugin_name"]
@@ -170,10 +170,16 @@ def enrichments(events: DataFrame, facts: Facts) -> DataFrame:
         .groupBy("db_id", F.col("entity_id").alias("message_id"))
         .agg(F.max("event_id").alias("content_event_id"))
     )
-    rows = _findings(newest).join(changed, ["db_id", "message_id"], "left")
-    outdated = F.coalesce(F.col("content_event_id") > F.col("created_event_id"), F.lit(False))
-    rows = rows.withColumn("outdated", outdated.cast("bigint")).withColumn(
-        "last_event_id", F.when(outdated, F.col("content_event_id")).otherwise(F.col("created_event_id"))
+    rows = _findings(newest)
+    if before is not None:
+        still = before.join(newest, ["db_id", "message_id", "plugin_name"], "left_anti")
+        rows = rows.unionByName(still.select(*rows.columns))
+    changes_it = F.col("content_event_id") > F.col("created_event_id")
+    rows = rows.join(changed, ["db_id", "message_id"], "left").withColumns(
+        {
+            "outdated": F.when(changes_it, F.lit(1)).otherwise(F.col("outdated")),
+            "last_event_id": F.when(changes_it, F.col("content_event_id")).otherwise(F.col("last_event_id")),
+        }
     )
     if facts.archives:
         gone = taken_by(_last_touches(events), facts).withColumnRenamed("id", "message_id")
@@ -199,7 +205,9 @@ def _findings(newest: DataFrame) -> DataFrame:
         F.col("each.one.span.end").alias("span_end"),
         canonical(F.col("each.one.data")).alias("data_json"),
         F.col("found.ts").alias("created_at"),
+        F.lit(0).cast("bigint").alias("outdated"),
         F.col("found.event_id").alias("created_event_id"),
+        F.col("found.event_id").alias("last_event_id"),
     )
 
 
@@ -235,7 +243,7 @@ def _created(events: DataFrame, name: str, entity: str, table: str) -> DataFrame
     )
 
 
-def _touches(events: DataFrame) -> DataFrame:
+def topic_touches(events: DataFrame) -> DataFrame:
     """Each event that changed what a topic holds, once per topic: messages posted, moved away, moved in."""
     payload = parsed("data_json", "message struct<topic_id string>, old_topic_id string, new_topic_id string")
     topics = F.array_compact(F.array("to.message.topic_id", "to.old_topic_id", "to.new_topic_id"))

@@ -44,17 +44,19 @@ class Facts:
 def read_facts(events: DataFrame) -> Facts:
     """Looks through whole logs for them. Reads few columns, and payloads of archive events alone."""
     beginnings: Any = events.groupBy("db_id").agg(F.min("event_id").alias("first")).where("first > 1").collect()
+    return Facts(read_archives(events), frozenset(row["db_id"] for row in beginnings))
+
+
+def read_archives(events: DataFrame) -> tuple[Archive, ...]:
+    """The archives that the events tell of."""
     boundary = F.least(parsed("data_json", "up_to_event_id bigint")["up_to_event_id"], F.col("event_id"))
-    archives: Any = (
+    found: Any = (
         named(events, "workspace.archived")
         .select("db_id", "event_id", boundary.alias("up_to"))
         .where("up_to IS NOT NULL")
         .collect()
     )
-    return Facts(
-        tuple(sorted(Archive(*row) for row in archives)),
-        frozenset(row["db_id"] for row in beginnings),
-    )
+    return tuple(sorted(Archive(*row) for row in found))
 
 
 def taken_by(messages: DataFrame, facts: Facts) -> DataFrame:

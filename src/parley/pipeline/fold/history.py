@@ -23,11 +23,12 @@ def message_versions(events: DataFrame, before: DataFrame | None = None) -> Data
         F.coalesce("payload.message.content_raw", "payload.new_content", _tombstone()).alias("content_raw"),
         F.coalesce("payload.message.topic_id", "payload.new_topic_id").alias("topic_id"),
         F.coalesce("payload.message.sender", "payload.deleted_by").alias("actor"),
+        F.col("payload.message.reply_to").alias("reply_to"),
     )
     if before is not None:
         steps = before.withColumnRenamed("valid_from_event", "event_id").select(*steps.columns).unionByName(steps)
     so_far = _in_order().rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    carried = {column: F.last(column, ignorenulls=True).over(so_far) for column in ("content_raw", "topic_id")}
+    carried = {column: F.last(column, ignorenulls=True).over(so_far) for column in _LASTING}
     return steps.withColumns({**carried, "valid_to_event": _next()}).withColumnRenamed("event_id", "valid_from_event")
 
 
@@ -55,9 +56,11 @@ def moves(events: DataFrame) -> DataFrame:
     )
 
 
+_LASTING = ("content_raw", "topic_id", "reply_to")
+"""What a version has from the one before, unless its event says otherwise."""
 _MOVE = "message_id string, old_topic_id string, new_topic_id string, channel_id string, mode string, version bigint"
 _CHANGE = (
-    "message struct<version bigint, content_raw string, topic_id string, sender string>,"
+    "message struct<version bigint, content_raw string, topic_id string, sender string, reply_to string>,"
     " version bigint, new_content string, new_topic_id string, deleted_by string"
 )
 
