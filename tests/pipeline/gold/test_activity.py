@@ -3,12 +3,16 @@
 import random
 from collections import Counter
 
+import pytest
 from pyspark.sql import SparkSession
 
 from parley.pipeline.gold.activity import count_activity
 from parley.pipeline.gold.agents import describe_agents
 from parley.pipeline.gold.answers import find_answers
 from tests.pipeline.gold.worlds import CHANGES, HUB, MINUTE_MS, at, frame, hour, post, posts_frame, rows
+
+pytestmark = pytest.mark.timeout(300)
+"""A busy machine takes long to start Spark, and to plan a query for the first time."""
 
 HOUR_MS = 60 * MINUTE_MS
 COUNTS = ("messages", "edits", "deletions", "moves", "characters")

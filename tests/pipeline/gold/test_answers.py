@@ -14,6 +14,9 @@ from parley.pipeline.gold.answers import count_pairs, find_answers
 from tests.pipeline.gold.plain import plain_answers, plain_percentile
 from tests.pipeline.gold.worlds import MINUTE_MS, Post, post, posts_frame, rows
 
+pytestmark = pytest.mark.timeout(300)
+"""A busy machine takes long to start Spark, and to plan a query for the first time."""
+
 HOUR_MS = 60 * MINUTE_MS
 
 

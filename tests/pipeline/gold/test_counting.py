@@ -11,6 +11,9 @@ from parley.pipeline.lake.catalogue.gold import TABLES
 from tests.pipeline.gold import worlds
 from tests.pipeline.gold.worlds import HUB, event, frame, rows, ts
 
+pytestmark = pytest.mark.timeout(300)
+"""A busy machine takes long to start Spark, and to plan a query for the first time."""
+
 
 def version(message: str, event_id: int, actor: str) -> tuple[object, ...]:
     return (HUB, message, 1, event_id, None, ts(event_id), "created", actor, "t1", "So?", None)

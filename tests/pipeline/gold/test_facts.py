@@ -8,6 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from parley.pipeline.gold.facts import find_changes, find_posts
 from tests.pipeline.gold.worlds import HUB, TOPICS, VERSIONS, frame, rows, ts
 
+pytestmark = pytest.mark.timeout(300)
+"""A busy machine takes long to start Spark, and to plan a query for the first time."""
+
 
 def version(message: str, number: int, event_id: int, change: str, **known: Any) -> tuple[Any, ...]:
     said = {"actor": None, "topic_id": "t1", "content_raw": "so", "reply_to": None, "ts": ts(event_id)} | known

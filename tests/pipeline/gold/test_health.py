@@ -10,6 +10,9 @@ from pyspark.sql import SparkSession
 from parley.pipeline.gold import health
 from tests.pipeline.gold.worlds import EVENTS, MINUTE_MS, QUARANTINE, event, frame, hour, rows, ts
 
+pytestmark = pytest.mark.timeout(300)
+"""A busy machine takes long to start Spark, and to plan a query for the first time."""
+
 LOG = (
     event(5, 0, "channel.created"),
     event(6, 1),

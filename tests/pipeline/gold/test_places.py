@@ -23,6 +23,9 @@ from tests.pipeline.gold.worlds import (
     ts,
 )
 
+pytestmark = pytest.mark.timeout(300)
+"""A busy machine takes long to start Spark, and to plan a query for the first time."""
+
 HOUR_MS = 60 * MINUTE_MS
 NOW = 30 * 60
 """Minutes: the last event of the hub."""

@@ -1,9 +1,13 @@
 """Tasks and leases: how long each step took, and how often a holder was lost."""
 
+import pytest
 from pyspark.sql import SparkSession
 
 from parley.pipeline.gold.work import count_open_tasks, describe_leases, describe_tasks
 from tests.pipeline.gold.worlds import EVENTS, HUB, LEASES, MINUTE_MS, TASKS, event, frame, rows
+
+pytestmark = pytest.mark.timeout(300)
+"""A busy machine takes long to start Spark, and to plan a query for the first time."""
 
 LOG = (
     event(1, 0, "task.created", "done"),

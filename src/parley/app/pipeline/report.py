@@ -1,0 +1,34 @@
+"""Drawing how the agents work."""
+
+from pathlib import Path
+from typing import Any
+
+from parley.app.pipeline.opening import Place, open_lake, spark_session
+from parley.pipeline.lake import Lake
+from parley.pipeline.progress import Progress
+from parley.pipeline.report.findings import Findings
+from parley.pipeline.report.making import make_report, report_path
+
+
+def run_report(place: Place, progress: Progress, out: Path | None) -> dict[str, Any]:
+    """Writes the report of the lake, as its tables are."""
+    lake = open_lake(place)
+    path = target(lake, out)
+    with spark_session(place, progress) as spark, progress.stage("report"):
+        return summary(lake, path, make_report(spark, lake, path))
+
+
+def target(lake: Lake, out: Path | None) -> Path:
+    """Where the report goes: the file that was named, else one in the lake."""
+    return report_path(lake) if out is None else out.absolute()
+
+
+def summary(lake: Lake, path: Path, found: Findings) -> dict[str, Any]:
+    """What a program is told of a report."""
+    return {
+        "lake": lake.root,
+        "report": str(path),
+        "bytes": path.stat().st_size,
+        "totals": found.totals,
+        "checks": [check._asdict() for check in found.checks],
+    }
