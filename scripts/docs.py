@@ -8,6 +8,7 @@ stale.
 
 import argparse
 import ast
+import json
 import re
 import sys
 import tomllib
@@ -379,6 +380,20 @@ def mcp_costs() -> str:
     return table("profile|tools|bytes of definitions|tokens at most", rows)
 
 
+def mcp_results() -> str:
+    from scripts.mcp_tokens import results, tokens
+
+    rows = (
+        (
+            name,
+            f"{tokens(result.text.encode()):,}",
+            f"{tokens(json.dumps(result.data, separators=(',', ':')).encode()):,}",
+        )
+        for name, result in results()
+    )
+    return table("result|tokens at most, as text|as structured content", rows)
+
+
 def _arguments(schema: dict[str, Any]) -> list[str]:
     return [name if name in schema.get("required", ()) else f"{name}?" for name in schema["properties"]]
 
@@ -427,6 +442,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "mcp-tools": mcp_tools,
     "mcp-costs": mcp_costs,
+    "mcp-results": mcp_results,
     "programs": programs,
     "hook-moments": hook_moments,
 }

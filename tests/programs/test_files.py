@@ -128,12 +128,14 @@ def test_a_table_that_drifted_is_repaired_and_keeps_what_was_added() -> None:
     edit = FILES["codex user config.toml"].edit
     facts: Facts = {}
     there = edit.install('model = "x"\n', facts)
-    drifted = there.replace('args = ["mcp"]', '# mine\nargs = [\n  "old",\n]\nstartup_timeout_sec = 5')
+    drifted = there.replace(
+        'args = ["mcp", "--program", "codex"]', '# mine\nargs = [\n  "old",\n]\nstartup_timeout_sec = 5'
+    )
     drifted += '\n[mcp_servers.parley.env]\nA = "1"\n\n[tui]\ntheme = "dark"\n'
     repaired = edit.install(drifted, facts)
     assert tomllib.loads(repaired)["mcp_servers"]["parley"] == {
         "command": "parley",
-        "args": ["mcp"],
+        "args": ["mcp", "--program", "codex"],
         "startup_timeout_sec": 5,
         "env": {"A": "1"},
     }
@@ -231,12 +233,14 @@ def says_ours(file: ProgramFile, text: str) -> bool:
     if isinstance(file.edit, SectionFile):
         return BEGIN in text
     if isinstance(file.edit, TomlFile):
-        return tomllib.loads(text.removeprefix(BOM)).get("mcp_servers", {}).get("parley", {}).get("args") == ["mcp"]
+        return tomllib.loads(text.removeprefix(BOM)).get("mcp_servers", {}).get("parley", {}).get("args", [])[:1] == [
+            "mcp"
+        ]
     document = parse(text.removeprefix(BOM)).value
     if "opencode" in file.path.name:
-        return document.get("mcp", {}).get("servers", {}).get("parley", {}).get("command") == ["parley", "mcp"]
+        return document.get("mcp", {}).get("servers", {}).get("parley", {}).get("command", [])[:2] == ["parley", "mcp"]
     if "tools" in file.parts:
-        return document.get("mcpServers", {}).get("parley", {}).get("args") == ["mcp"]
+        return document.get("mcpServers", {}).get("parley", {}).get("args", [])[:1] == ["mcp"]
     return any(runs_ours(item, is_our_command) for event in document.get("hooks", {}).values() for item in event)
 
 

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 PROFILES_BY_PATH: Final = {"/mcp": "default", "/mcp/full": "full"}
 
 
-def serve(folder: Path | None, *, profile: str, start: bool) -> None:
+def serve(folder: Path | None, *, profile: str, program: str | None, start: bool) -> None:
     """Serves one agent on standard input and output until its program is gone."""
     from parley.mcp.wire_guard import take_wire
 
     wire = take_wire()  # before the SDK is loaded, so that nothing of it can print
     from parley.mcp.stdio import serve_stdio
 
-    serve_stdio(wire, folder, profile=profile, start=start)
+    serve_stdio(wire, folder, profile=profile, program=program, start=start)
 
 
 class ToolsGuest:

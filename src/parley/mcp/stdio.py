@@ -36,21 +36,26 @@ LEAVE_SECONDS: Final = 2.0
 MODEL_VARIABLE: Final = "PARLEY_MODEL"
 
 
-def serve_stdio(wire: Wire, folder: Path | None, *, profile: str, start: bool) -> None:
-    """Serves until the other side is gone. Raises ``InvalidInput`` for a profile that does not exist."""
+def serve_stdio(wire: Wire, folder: Path | None, *, profile: str, program: str | None, start: bool) -> None:
+    """Serves until the other side is gone. Raises ``InvalidInput`` for a profile that does not exist.
+
+    ``program`` is the name under which the program's hooks know it, so that they and the tools are one agent; without
+    it, it is what the program calls itself.
+    """
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="parley mcp: %(levelname)s %(name)s %(message)s"
     )
-    serving = _Serving(folder, profile, start)
+    serving = _Serving(folder, profile, program, start)
     anyio.run(serving.run, wire)
 
 
 class _Serving:
     """One agent's server, from its first message to its last."""
 
-    def __init__(self, folder: Path | None, profile: str, start: bool) -> None:
+    def __init__(self, folder: Path | None, profile: str, program: str | None, start: bool) -> None:
         self._tools = tools_of(profile)
         self._folder = folder
+        self._program = program
         self._start = start
         self._desk: Desk | None = None
         self._known = anyio.Event()
@@ -80,7 +85,7 @@ class _Serving:
     def _sit_down(self, ctx: Context) -> Desk:
         if self._desk is None:
             client = ctx.session.client_params
-            program = None if client is None else client.client_info.name[:AGENT_TEXT_CHARS_MAX]
+            program = self._program or (None if client is None else client.client_info.name[:AGENT_TEXT_CHARS_MAX])
             model = os.environ.get(MODEL_VARIABLE)
             link = Link(self._folder, program=program, model=model, process=own_program(), start=self._start)
             settings = load_settings(link.workspace.config)

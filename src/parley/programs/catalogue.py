@@ -71,6 +71,11 @@ def hook_command(place: Place, program: str, moment: Moment) -> str:
     return f"{shlex.quote(place.parley)} hook {moment} --program {program}"
 
 
+def tool_arguments(program: str) -> list[str]:
+    """How a program starts its agent's tools; it is named as in its hooks, so that both are one agent."""
+    return ["mcp", "--program", program]
+
+
 def _claude_code(place: Place) -> list[ProgramFile]:
     home = Path(place.environment.get("CLAUDE_CONFIG_DIR") or place.folder / ".claude")
     if place.scope == "project":
@@ -80,7 +85,7 @@ def _claude_code(place: Place) -> list[ProgramFile]:
         own = "CLAUDE_CONFIG_DIR" in place.environment
         paths = [home / ".claude.json" if own else place.folder / ".claude.json"]
         paths += [home / "settings.json", home / "CLAUDE.md"]
-    server = {"type": "stdio", "command": place.parley, "args": ["mcp"]}
+    server = {"type": "stdio", "command": place.parley, "args": tool_arguments(CLAUDE_CODE)}
     hooks = JsonFile(is_our_command, items=_grouped(place, CLAUDE_CODE, HOOK_TIMEOUT_SECONDS))
     return [
         ProgramFile(paths[0], ("tools",), _server_file(("mcpServers", SERVER), server)),
@@ -93,7 +98,7 @@ def _codex(place: Place) -> list[ProgramFile]:
     home = Path(place.environment.get("CODEX_HOME") or place.folder / ".codex")
     config = place.folder / ".codex" if place.scope == "project" else home
     primer = place.folder / "AGENTS.md" if place.scope == "project" else home / "AGENTS.md"
-    table = TomlFile(("mcp_servers", SERVER), {"command": place.parley, "args": ["mcp"]})
+    table = TomlFile(("mcp_servers", SERVER), {"command": place.parley, "args": tool_arguments(CODEX)})
     hooks = JsonFile(is_our_command, items=_grouped(place, CODEX, HOOK_TIMEOUT_SECONDS))
     return [
         ProgramFile(config / "config.toml", ("tools",), table),
@@ -104,7 +109,7 @@ def _codex(place: Place) -> list[ProgramFile]:
 
 def _cursor(place: Place) -> list[ProgramFile]:
     folder = place.folder / ".cursor"
-    server = {"command": place.parley, "args": ["mcp"]}
+    server = {"command": place.parley, "args": tool_arguments(CURSOR)}
     items = tuple(
         Item(("hooks", name), {"command": hook_command(place, CURSOR, moment), "timeout": HOOK_TIMEOUT_SECONDS})
         for moment, name in _CURSOR_MOMENTS.items()
@@ -123,7 +128,7 @@ def _gemini(place: Place) -> list[ProgramFile]:
     primer = place.folder / "GEMINI.md" if place.scope == "project" else folder / "GEMINI.md"
     settings = JsonFile(
         is_our_command,
-        entries=(Entry(("mcpServers", SERVER), {"command": place.parley, "args": ["mcp"]}),),
+        entries=(Entry(("mcpServers", SERVER), {"command": place.parley, "args": tool_arguments(GEMINI)}),),
         items=_grouped(place, GEMINI, HOOK_TIMEOUT_SECONDS * 1000, name=SERVER),  # it counts in milliseconds
     )
     return [
@@ -137,7 +142,7 @@ def _opencode(place: Place) -> list[ProgramFile]:
     folder = place.folder if place.scope == "project" else base / "opencode"
     commented = folder / "opencode.jsonc"
     config = commented if commented.exists() else folder / "opencode.json"
-    server = {"type": "local", "command": [place.parley, "mcp"]}
+    server = {"type": "local", "command": [place.parley, *tool_arguments(OPENCODE)]}
     return [
         ProgramFile(config, ("tools",), _server_file(("mcp", "servers", SERVER), server)),
         ProgramFile(folder / "AGENTS.md", ("primer",), SectionFile(PRIMER)),
