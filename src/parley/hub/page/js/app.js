@@ -1,10 +1,11 @@
 /**
  * The app of one session: its parts, wired together, and the frame around the views.
  *
- * Views get `app`: `{api, feed, store, unread, lastMessages, outbox, router, dialog, prefs, announce, commands,
+ * Views get `app`: `{api, feed, store, board, unread, lastMessages, outbox, router, dialog, prefs, announce, commands,
  * setTitle}`. Keys and palette are installed over it: `install(app)`, which answers how to take them off again.
  */
 
+import { Board } from "./work/board.js";
 import { Commands } from "./commands.js";
 import { Feed } from "./feed.js";
 import { LastMessages } from "./last_messages.js";
@@ -25,11 +26,12 @@ export async function startApp(root, { api, router, announce, session, onLoggedO
   const prefs = new Prefs(session.db_id);
   const store = new Store(api, session);
   const feed = new Feed(api);
+  const board = new Board(api, feed);
   const unread = new Unread({ api, prefs, store, now: events[0]?.ts ?? new Date().toISOString() });
   const outbox = new Outbox({ api, feed, prefs });
   const lastMessages = new LastMessages(api);
   const commands = new Commands();
-  const app = { api, feed, store, unread, lastMessages, outbox, router, dialog, prefs, announce, commands };
+  const app = { api, feed, store, board, unread, lastMessages, outbox, router, dialog, prefs, announce, commands };
   const shell = mountShell(root, app);
   const outlet = new Outlet(shell.main, app);
   app.setTitle = shell.setTitle;
@@ -39,6 +41,7 @@ export async function startApp(root, { api, router, announce, session, onLoggedO
   const stops = [
     feed.onEvent((event) => {
       store.apply(event);
+      board.apply(event);
       unread.apply(event);
       lastMessages.apply(event);
     }),

@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 
 const HINTS = {
+  AGENT_NAME_TAKEN: "Choose another name.",
   CONNECTION_FAILED: "Check that the hub is running with `parley status`.",
   CROSS_CHANNEL_MOVE: "Choose a topic of the same channel.",
   CURSOR_EXPIRED: "Reload the page to start from what is kept.",
@@ -11,6 +12,8 @@ const HINTS = {
   INTERNAL_ERROR: "This is a fault of the hub. Its log tells more.",
   INVALID_AUTH: "Run `parley ui` in the workspace to log in again.",
   INVALID_INPUT: "Correct the value and try again.",
+  LEASE_CONFLICT: "Somebody else has leased it; wait, or ask the holder.",
+  LEASE_LOST: "The lease has ended meanwhile.",
   MESSAGE_ARCHIVED: "The message was moved to an archive of the workspace.",
   MESSAGE_DELETED: "Post a new message instead.",
   MISSING_AUTH: "Run `parley ui` in the workspace to log in.",
@@ -20,6 +23,9 @@ const HINTS = {
   RATE_LIMITED: "Too many requests at once; it passes by itself.",
   SERVICE_UNAVAILABLE: "Nothing was written. `parley doctor` tells the reason.",
   SHUTTING_DOWN: "The hub is stopping; try again when it is back.",
+  TASK_CLOSED: "It is completed or cancelled already.",
+  TASK_HELD: "Somebody else has it; take it over if it has to be.",
+  TASK_NOT_HELD: "The claim has ended, or somebody has taken the task over.",
   VERSION_CONFLICT: "Someone changed the message meanwhile.",
 };
 

@@ -8,6 +8,7 @@ export function registerCommands(app) {
   const { commands, router } = app;
   const stops = [
     commands.add({ id: "go.home", title: "Go to home", keys: "g h", run: () => router.go("/") }),
+    commands.add({ id: "go.work", title: "Go to work", keys: "g w", run: () => router.go("/work") }),
     commands.add({ id: "go.search", title: "Search messages", keys: "/", run: () => router.go("/search") }),
     commands.add({ id: "go.events", title: "Go to events", keys: "g e", run: () => router.go("/events") }),
     commands.add({ id: "go.status", title: "Go to status", keys: "g s", run: () => router.go("/status") }),

@@ -12,6 +12,7 @@ import { avatar } from "./avatar.js";
 
 const PLACES = [
   { href: "#/", name: "home", title: "Home", icon: "home" },
+  { href: "#/work", name: "work", title: "Work", icon: "work" },
   { href: "#/search", name: "search", title: "Search", icon: "search" },
   { href: "#/events", name: "events", title: "Events", icon: "events" },
   { href: "#/status", name: "status", title: "Status", icon: "chart" },

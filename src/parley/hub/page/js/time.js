@@ -78,6 +78,16 @@ export function relativeTime(text, now = Date.now()) {
   return format(date.getFullYear() === new Date(now).getFullYear() ? short : shortWithYear, date);
 }
 
+/** 45s left, 12m left, 1h 5m left: how long until then; "ended" when it is over. */
+export function timeLeft(text, now = Date.now()) {
+  const seconds = Math.ceil((new Date(text).getTime() - now) / 1000);
+  if (Number.isNaN(seconds)) return UNKNOWN;
+  if (seconds <= 0) return "ended";
+  if (seconds < MINUTE) return `${seconds}s left`;
+  if (seconds < HOUR) return `${Math.floor(seconds / MINUTE)}m left`;
+  return `${Math.floor(seconds / HOUR)}h ${Math.floor((seconds % HOUR) / MINUTE)}m left`;
+}
+
 /** Calls back every so often while the page is seen, for texts that age; the answer stops it. */
 export function everyNowAndThen(run) {
   const timer = setInterval(() => document.visibilityState === "visible" && run(), REFRESH_MS);

@@ -82,6 +82,20 @@ function wordsOf({ name, data }) {
     "message.enriched": () => `${data.plugin_name ?? "plugin"}: ${data.enrichments?.length ?? 0} found`,
     "topic.attachment_added": () =>
       `${data.attachment.kind}: ${data.attachment.value_json?.url ?? data.attachment.dedupe_key}`,
+    "task.created": () => data.task.title,
+    "task.claimed": () => `${data.task.holder}: ${data.task.title}`,
+    "task.released": () => data.task.title,
+    "task.completed": () => `${data.task.holder}: ${data.task.title}`,
+    "task.cancelled": () => data.task.title,
+    "task.taken_over": () => `${data.task.holder} from ${data.previous_holder}: ${data.task.title}`,
+    "task.expired": () => `${data.previous_holder}: ${data.task.title}`,
+    "lease.acquired": () => `${data.lease.holder}: ${data.lease.patterns.join(", ")}`,
+    "lease.released": () => `${data.lease.holder}: ${data.lease.patterns.join(", ")}`,
+    "lease.expired": () => `${data.lease.holder}: ${data.lease.patterns.join(", ")}`,
+    "agent.registered": () => data.agent.name,
+    "agent.changed": () => data.agent.name,
+    "agent.left": () => data.agent.name,
+    "agent.swept": () => data.agent.name,
     "plugin.failed": () => `${data.plugin_name}: ${data.reason}`,
   };
   try {

@@ -18,6 +18,7 @@ import { mountAttachments } from "../topic/attachments.js";
 import { mountComposer } from "../topic/composer.js";
 import { mountHead } from "../topic/head.js";
 import { mountPending } from "../topic/pending.js";
+import { mountTaskBar } from "../topic/task_bar.js";
 import { registerTopicCommands } from "../topic/commands.js";
 
 const WIDE = window.matchMedia("(min-width: 1180px)");
@@ -49,6 +50,7 @@ class OpenTopic {
   #pending;
   #attachments;
   #head;
+  #taskBar;
   #closed = false;
   #stops;
 
@@ -69,6 +71,7 @@ class OpenTopic {
     const middle = h(
       "div",
       { class: "topic-middle" },
+      this.#taskBar.element,
       this.#timeline.element,
       this.#editing.element,
       this.#composer.element,
@@ -118,6 +121,7 @@ class OpenTopic {
       onClose: () => this.#setPanel(false),
       onCount: (count) => this.#attachmentsCounted(count),
     });
+    this.#taskBar = mountTaskBar(app, topicId);
     this.#head = mountHead(app, topicId, {
       onTitle: (title) => {
         this.#timeline.scroller.setAttribute("aria-label", `Messages in ${title}`);
@@ -163,7 +167,7 @@ class OpenTopic {
   close() {
     this.#closed = true;
     for (const stop of this.#stops) stop();
-    for (const part of [this.#composer, this.#pending, this.#attachments, this.#head]) part.unmount();
+    for (const part of [this.#composer, this.#pending, this.#attachments, this.#head, this.#taskBar]) part.unmount();
     for (const part of [this.#model, this.#timeline, this.#enrichments]) part.close();
     this.#view.remove();
   }
