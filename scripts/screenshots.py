@@ -1,4 +1,4 @@
-"""Takes the pictures in docs/images again: ``.venv/bin/python -m scripts.screenshots``.
+"""Takes the pictures in docs/images again: ``.venv/bin/python -m scripts.screenshots [NAME ...]``.
 
 A story is told in a temporary workspace, its hub is started, and each view is photographed in Debian's Chromium; then
 the pipeline's report of a team that worked for three weeks.
@@ -64,6 +64,7 @@ class Studio:
             Shot("events", f"#/events?topic={self.told.topic_id}", "li.event", Studio.open_an_event),
             Shot("palette", topic, linked, Studio.open_palette),
             Shot("status", "#/status", "tr[data-plugin]", Studio.work_for_a_while),
+            Shot("work", "#/work", "h1", Studio.divide_work),
         )
 
     def take(self, shot: Shot) -> None:
@@ -95,6 +96,30 @@ class Studio:
                 text = f"Step {number} is in src/backup.py:{number + 1}."
                 self.hub.client.send_message(self.told.news_topic_id, text, "builder")
             self.page.wait_for_timeout(PACE_MS)
+
+    def divide_work(self) -> None:
+        """Tasks in every state, and agents that hold some of them."""
+        client, channel = self.hub.client, self.told.channel_id
+        agents = (("builder", "codex", "gpt-5"), ("reviewer", "claude-code", "opus"), ("planner", "gemini", None))
+        for name, program, model in agents:
+            client.register_agent(name, program=program, model=model, session=f"story {name}")
+        titles = (
+            "Profile the page on a throttled connection",
+            "Load fonts without blocking the first paint",
+            "Defer cart.js behind checkout_fast",
+            "Measure again on three phones",
+            "Write the release note",
+        )
+        tasks = [client.create_task(title, channel_id=channel, created_by="planner").task for title in titles]
+        done = client.claim_task(tasks[0].id, "builder").task
+        client.complete_task(done.id, done.generation, "Fonts and cart.js block; trace attached.", "builder")
+        client.claim_task(tasks[1].id, "builder", ttl_seconds=1500)
+        client.claim_task(tasks[2].id, "reviewer", ttl_seconds=2700)
+        client.acquire_lease(["src/checkout/head.py", "static/fonts/**"], "builder", reason=titles[1], ttl_seconds=1500)
+        client.acquire_lease(["static/cart.js"], "reviewer", reason=titles[2], ttl_seconds=2700)
+        self.page.locator(f'[data-task-id="{tasks[-1].id}"]').wait_for()
+        self.page.locator('[data-agent="planner"]').wait_for()
+        self.page.wait_for_timeout(PACE_MS)
 
 
 def take_report(browser: Browser, folder: Path) -> None:
@@ -138,9 +163,12 @@ def main() -> int:
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
                 studio = Studio(browser, hub, told)
+                wanted = set(sys.argv[1:])
                 for shot in studio.shots():
-                    studio.take(shot)
-                take_report(browser, Path(folder))
+                    if not wanted or shot.name in wanted:
+                        studio.take(shot)
+                if not wanted or "report" in wanted:
+                    take_report(browser, Path(folder))
                 browser.close()
         finally:
             hub.end()

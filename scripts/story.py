@@ -50,6 +50,7 @@ async def checkout(cart: Cart) -> Page:
 class Told:
     """The places that pictures are taken of."""
 
+    channel_id: str
     topic_id: str
     news_topic_id: str
     """Where something happens while nobody looks."""
@@ -88,7 +89,7 @@ class Story:
         elsewhere = await self.api.topic(web, "Flaky login test")
         self.topic = await self.api.topic(web, "Checkout is slow on phones")
         await self.checkout(elsewhere)
-        return Told(self.topic, backup)
+        return Told(web, self.topic, backup)
 
     async def checkout(self, elsewhere: str) -> None:
         ask = await self.say("ada", "Checkout takes **4 seconds** on a mid-range phone. Can we get it under one?", 90)
