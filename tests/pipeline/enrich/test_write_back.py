@@ -8,8 +8,10 @@ import httpx
 import pytest
 
 from parley.client import Client, FoundEnrichment, Span
+from parley.core.clock import SystemClock
 from parley.core.errors import HubNotRunning
 from parley.pipeline.enrich import write_back as module
+from parley.pipeline.enrich.plugins import choose
 from parley.pipeline.enrich.run import enrich
 from parley.pipeline.enrich.write_back import WriteBackReport, client_of, write_back
 from parley.pipeline.hubs import HubRef
@@ -49,7 +51,8 @@ def send(
     """What the command does, with what happens between its two halves."""
     between: Callable[[], None] = options.pop("between", lambda: None)
     messages = bench.messages(spark)
-    _, chosen = enrich(spark, lake, [bench.hub], messages, plugin, home=bench.home)
+    chosen = choose([bench.hub], plugin, SystemClock(), bench.home)
+    enrich(spark, lake, messages, chosen)
     between()
     return write_back(spark, lake, [bench.hub], messages, chosen, **options)
 

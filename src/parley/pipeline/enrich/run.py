@@ -1,15 +1,13 @@
 """``parley pipeline enrich``: a plugin over every message that it has not seen at its version yet."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parley.core.clock import Clock, SystemClock
-from parley.pipeline.enrich.plugins import Chosen, choose
+from parley.core.clock import Clock
+from parley.pipeline.enrich.plugins import Chosen
 from parley.pipeline.enrich.running import MESSAGE_COLUMNS, enriching
-from parley.pipeline.hubs import HubRef
 from parley.pipeline.lake import Lake, read_table, table_version
 from parley.pipeline.lake.catalogue.vectors import PLUGIN_FINDINGS
 from parley.pipeline.lake.files import DataFile
@@ -23,11 +21,6 @@ if TYPE_CHECKING:
 class EnrichReport:
     """What a run has done. Messages that were done before are counted nowhere."""
 
-    plugin: str
-    digests: dict[str, str] = field(default_factory=dict[str, str])
-    """By the id of the hub."""
-    without: list[str] = field(default_factory=list[str])
-    """Hubs whose workspace has no such plugin."""
     due: int = 0
     done: int = 0
     found_in: int = 0
@@ -40,25 +33,21 @@ class EnrichReport:
 def enrich(
     spark: "SparkSession",
     lake: Lake,
-    hubs: Sequence[HubRef],
     messages: "DataFrame",
-    plugin: str,
+    chosen: Mapping[str, Chosen],
     *,
     since: int | None = None,
     retry_failed: bool = False,
-    home: Path | None = None,
     clock: Clock | None = None,
     progress: Progress = lambda done, due: None,
     chunk_messages: int | None = None,
-) -> tuple[EnrichReport, Mapping[str, Chosen]]:
-    """Runs the plugin on the messages as they are now, those of ``silver_messages``, and keeps what it finds.
+) -> EnrichReport:
+    """Runs the plugin of each hub, as ``choose`` found it, on the messages as they are now, and keeps what it finds.
 
-    ``since`` takes only messages that changed after that event. What failed before is left alone unless
-    ``retry_failed`` asks for it. Raises ``NotFound`` or ``PluginUnavailable`` before anything is done.
+    ``messages`` are those of ``silver_messages``. ``since`` takes only messages that changed after that event. What
+    failed before is left alone unless ``retry_failed`` asks for it.
     """
-    chosen = choose(hubs, plugin, clock or SystemClock(), home)
-    report = EnrichReport(plugin, {db_id: each.digest for db_id, each in chosen.items()})
-    report.without = [hub.source for hub in hubs if hub.db_id not in chosen]
+    report = EnrichReport()
     table_version(lake, PLUGIN_FINDINGS)  # makes the table, so that it can be asked what is done
 
     def due() -> "DataFrame":
@@ -68,10 +57,11 @@ def enrich(
         report.found_in += sum(_not_null(file, "findings_json") for file in files)
         report.failed += sum(_not_null(file, "failure") for file in files)
 
-    work = Work(PLUGIN_FINDINGS, f"parley.enrich.{plugin}", due, enriching(lake, chosen, clock), "enrich")
+    (name,) = {each.plugin.name for each in chosen.values()}
+    work = Work(PLUGIN_FINDINGS, f"parley.enrich.{name}", due, enriching(lake, chosen, clock), "enrich")
     done = work_through(spark, lake, work, progress=progress, each=count, chunk_messages=chunk_messages)
     report.due, report.done, report.commits, report.conflicts = done.due, done.done, done.commits, done.conflicts
-    return report, chosen
+    return report
 
 
 def _due(
