@@ -27,6 +27,7 @@ from parley.core.registry import registry
 from parley.core.settings import BUILTIN_PLUGINS, SettingSpec, table_specs
 from parley.hub.http.table import ENDPOINTS
 from parley.mcp.profiles import PROFILES, tools_of
+from parley.pipeline.audit.checks import CHECKS
 from parley.programs.catalogue import PROGRAMS, Place
 from parley.wire.events import PAYLOADS
 from parley.workspace.config import allowed_values
@@ -256,6 +257,11 @@ def exits() -> str:
     return table("exit code|meaning", ((int(each), each.meaning) for each in registry().exits))
 
 
+def audit_checks() -> str:
+    rows = ((code(each.id), each.severity, each.sentence, each.cause) for each in CHECKS.values())
+    return table("check|if not|what holds|what most likely happened if not", rows)
+
+
 def commands() -> str:
     """The help of every command, as the program prints it."""
     return "\n\n".join(f"## `{name}`\n\n```text\n{text.rstrip()}\n```" for name, text in command_helps())
@@ -440,6 +446,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "metrics": metrics,
     "exits": exits,
     "commands": commands,
+    "audit-checks": audit_checks,
     "mcp-tools": mcp_tools,
     "mcp-costs": mcp_costs,
     "mcp-results": mcp_results,

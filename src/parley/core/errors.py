@@ -24,7 +24,7 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
         ├── PluginFailed             ├── PipelineNotInstalled  ├── JavaNotFound
         ├── SparkFailed              ├── HubAmbiguous          ├── LakeNotFound
         ├── LakeInvalid              ├── LakeConflict          ├── SetupRefused
-        ├── GuardRefused
+        ├── GuardRefused             ├── AuditNeedsFile
         ├── AgentlipRunning          (a WriterLockHeld with another hint)
         ├── ProtocolUnknown          (a HubNotRunning that waiting and starting do not help)
         └── LakeTooNew               (a SchemaTooNew with another hint)
@@ -537,3 +537,10 @@ class GuardRefused(LocalError):
 
     code = "GUARD_REFUSED"
     hint = "Run it in a git repository that contains the workspace; `parley guard status` shows what is there."
+
+
+class AuditNeedsFile(LocalError):
+    """An audit compares a hub's log with its tables, which only its file has; the hub was named by its address."""
+
+    code = "AUDIT_NEEDS_FILE"
+    hint = "Run the audit on the hub's machine with --workspace, or on a backup of its workspace."

@@ -39,15 +39,20 @@ def read_bounds(database: str) -> Bounds:
 
 def read_batches(database: str, wanted: EventRange, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """The range as batches of ``LOG_COLUMNS``."""
+    statement = f"{_EVENTS.format(lo=wanted.lo, hi=wanted.hi)}{_filter(wanted)}"
+    return select_batches(database, _TYPES, statement, batch_rows)
+
+
+def select_batches(database: str, typed: str, statement: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """What a query of the file gives, as batches. ``typed`` selects one row that tells the columns' types."""
     from adbc_driver_sqlite import dbapi
 
-    statement = f"{_TYPES} UNION ALL SELECT * FROM ({_EVENTS.format(lo=wanted.lo, hi=wanted.hi)}{_filter(wanted)})"
     driver: Any = dbapi
     with driver.connect(readable_address(Path(database))) as connection, connection.cursor() as cursor:
         cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         cursor.fetchall()
         cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
-        cursor.execute(statement)
+        cursor.execute(f"{typed} UNION ALL SELECT * FROM ({statement})")
         typed_row = 1
         for batch in cursor.fetch_record_batch():
             rows = batch.slice(typed_row)

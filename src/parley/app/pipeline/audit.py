@@ -1,0 +1,30 @@
+"""Holding hubs, and the lake if there is one, against their logs."""
+
+from parley.app.pipeline.opening import Place, hubs_of, lake_folder, spark_session
+from parley.core.errors import InvalidInput
+from parley.pipeline.audit.copies import refuse_distant
+from parley.pipeline.audit.report import AuditReport
+from parley.pipeline.audit.run import audit
+from parley.pipeline.lake import Lake
+from parley.pipeline.progress import Progress
+
+
+def run_audit(place: Place, progress: Progress) -> AuditReport:
+    """Audits the hubs that were named. What a cluster's workers are to read goes into the lake's own folder."""
+    hubs, lake = hubs_of(place), _lake_if_any(place)
+    refuse_distant(hubs)  # before Spark is started
+    elsewhere = place.master is not None or place.remote is not None
+    with spark_session(place, progress) as spark:
+        folder = lake.own if elsewhere and lake is not None else None
+        return audit(spark, hubs, lake=lake, folder=folder, progress=progress)
+
+
+def _lake_if_any(place: Place) -> Lake | None:
+    """The lake that was named, which has to be there, or the workspace's own if it is there."""
+    if place.lake is not None:
+        return Lake.open(place.lake)
+    try:
+        folder = lake_folder(place)
+    except InvalidInput:
+        return None
+    return Lake.open(folder) if folder.exists() else None
