@@ -22,6 +22,7 @@ from tests.campaign.derived import derived_kills
 from tests.campaign.disk import failing_operations, power_cuts
 from tests.campaign.full_disk import full_disk
 from tests.campaign.kill import kill_cycles
+from tests.campaign.lake import lake_kills
 from tests.campaign.report import Report
 from tests.campaign.soak import soak
 from tests.campaign.starts import simultaneous_starts
@@ -38,6 +39,7 @@ NAMES = (
     "crowd",
     "team",
     "tool_team",
+    "lake",
     "soak",
 )
 
@@ -68,6 +70,7 @@ def main() -> int:
             kills=options.workers // 2,
             seed=options.seed,
         ),
+        "lake": lambda folder: lake_kills(folder, kills=options.lake_kills, seed=options.seed),
         "soak": lambda folder: soak(folder, seconds=options.soak_seconds, seed=options.seed),
     }
     reports: list[Report] = []
@@ -102,6 +105,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=50, help="rounds of six simultaneous starts")
     parser.add_argument("--clients", type=int, default=300, help="feeds that are asked for at once")
     parser.add_argument("--workers", type=int, default=20, help="programs, and then agents, that share ten tasks each")
+    parser.add_argument("--lake-kills", type=int, default=100, help="kill -9 of those who fill a lake")
     parser.add_argument("--soak-seconds", type=float, default=60.0, help="length of the steady load")
     parser.add_argument("--folder", type=Path, help="where to work; the system's temporary folder if omitted")
     return parser.parse_args()

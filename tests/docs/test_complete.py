@@ -83,6 +83,7 @@ def test_the_sizes_of_the_campaigns_are_those_that_run(monkeypatch: pytest.Monke
         ("rounds", f"{options.rounds} rounds"),
         ("clients", f"{options.clients} clients"),
         ("workers", f"{options.workers} workers"),
+        ("lake-kills", f"{options.lake_kills:,} kills"),
         ("soak-seconds", f"{options.soak_seconds:g} seconds"),
     ):
         assert f"{told} (`--{flag}" in text

@@ -17,10 +17,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+TIMEOUT_SECONDS = 600
+"""A test that is cut off in the middle of a call to the JVM spoils the session for all that follow."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,13 @@ def make_hub(root: Path, events: int = 0, *, steps: int = 0, seed: int = 1) -> H
 
 def append(workspace: Workspace, numbers: Iterable[int], *, a_day: int = 100) -> None:
     """Appends one event per number, so many a day."""
-    with writing(workspace) as connection, connection:
+    with writing(workspace) as connection:
+        append_to(connection, numbers, a_day=a_day)
+
+
+def append_to(connection: apsw.Connection, numbers: Iterable[int], *, a_day: int = 100) -> None:
+    """The same through a connection that is open, in one transaction."""
+    with connection:
         for number in numbers:
             ts = iso(START_MS + number * DAY_MS // a_day)
             data = f'{{"number":{number},"text":"naïve ☕ “quoted” \\\\ {number}"}}'

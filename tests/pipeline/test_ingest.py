@@ -25,7 +25,7 @@ def test_a_run_takes_every_event_of_every_hub_and_the_next_one_finds_nothing_new
     hubs = [make_hub(tmp_path / "one", 250), make_hub(tmp_path / "two", steps=60), make_hub(tmp_path / "three")]
     told: list[tuple[int, int]] = []
 
-    report = ingest(spark, lake, hubs, progress=lambda done, total: told.append((done, total)))
+    report = ingest(spark, lake, hubs, progress=lambda done, total: told.append((done, total)), inline_events=0)
 
     assert bronze_problems(lake, hubs) == []
     assert report.events == sum(map(len, bronze_rows(lake).values()))
@@ -37,7 +37,7 @@ def test_a_run_takes_every_event_of_every_hub_and_the_next_one_finds_nothing_new
 
 def test_a_run_goes_on_from_the_cursor_in_rounds(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
     hub = make_hub(tmp_path / "hub", 90)
-    assert ingest(spark, lake, [hub], round_events=40).commits == 3
+    assert ingest(spark, lake, [hub], round_events=40, inline_events=0).commits == 3
     append(discovery.at(tmp_path / "hub"), range(90, 100))
     assert ingest(spark, lake, [hub]).events == 10
     assert cursor(lake, EVENTS, cursor_name(hub.db_id)) == 100

@@ -66,12 +66,13 @@ class Progress:
 
     @contextmanager
     def stage(self, name: str, unit: str = "") -> Generator[Stage]:
-        """The next stage; ``unit`` is what it counts, if it counts."""
-        stage = self._current = Stage(name, unit)
+        """The next stage, or one within another; ``unit`` is what it counts, if it counts."""
+        around, stage = self._current, Stage(name, unit)
+        self._current = stage
         try:
             yield stage
         finally:
-            self._current = None
+            self._current = around
             self._write(stage.line())
 
     def _write(self, line: str) -> None:

@@ -2,7 +2,8 @@
 
 A run reads each hub's cursor from the table, reads what came after it, and commits the files together with the new
 cursors. Reading and writing are one step of a task: it reads its range into Arrow batches and writes them to Parquet
-files at once, so nothing of an event ever passes through the JVM. The driver commits once a round.
+files at once, so nothing of an event ever passes through the JVM. The driver commits once a round. A round so small
+that a Spark job would take longer than the work is done by the driver itself, which then needs no Spark at all.
 
 Two runs at once are harmless. If another run moved a cursor while this one was reading, the commit is refused, the
 files are removed and the round is planned again from where the cursors stand now.
@@ -29,9 +30,14 @@ from parley.pipeline.source.reading import read_bounds, read_range
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    Spark = SparkSession | Callable[[], SparkSession]
+    """A session, or what opens one when it is needed."""
+
 CURSOR_PREFIX: Final = "parley.bronze."
 ROUND_EVENTS: Final = 2_000_000
 """Events in one commit: what a kill can cost, and how often progress is told."""
+INLINE_EVENTS: Final = 20_000
+"""Rounds up to this size are done by the driver: a fraction of a second, less than a job takes to start."""
 CONFLICTS_MAX: Final = 20
 """Rounds in a row that others may win; each of them took events in, so this is far more than two runs need."""
 
@@ -79,13 +85,14 @@ Progress = Callable[[int, int], None]
 
 
 def ingest(
-    spark: "SparkSession",
+    spark: "Spark",
     lake: Lake,
     hubs: Sequence[HubRef],
     *,
     clock: Clock | None = None,
     progress: Progress = lambda done, total: None,
     round_events: int = ROUND_EVENTS,
+    inline_events: int = INLINE_EVENTS,
 ) -> IngestReport:
     """Takes everything into the lake that the hubs hold now and that is not there yet."""
     clock = clock or SystemClock()
@@ -103,7 +110,8 @@ def ingest(
             report.version = ensure_table(lake, EVENTS).version()
             return report
         try:
-            _round(spark, lake, chosen, clock.now_ms(), report)
+            inline = sum(each.hi - each.lo for each in chosen) <= inline_events
+            _round(None if inline else spark, lake, chosen, clock.now_ms(), report)
             lost = 0
         except LakeConflict:
             lost += 1
@@ -112,7 +120,7 @@ def ingest(
 
 
 def watch(
-    spark: "SparkSession",
+    spark: "Spark",
     lake: Lake,
     find: Callable[[], Sequence[HubRef]],
     stopped: threading.Event,
@@ -172,12 +180,12 @@ def _first(plans: Iterable[HubPlan], events: int) -> Iterator[HubPlan]:
             yield HubPlan(each.hub, each.cursor, each.lo, hi)
 
 
-def _round(spark: "SparkSession", lake: Lake, plans: list[HubPlan], now_ms: int, report: IngestReport) -> None:
+def _round(spark: "Spark | None", lake: Lake, plans: list[HubPlan], now_ms: int, report: IngestReport) -> None:
     ranges = [part for each in plans for part in split(EventRange(each.hub, each.lo, each.hi), RANGE_EVENTS)]
-    tasks = pack(ranges)
-    # One row a partition: each task finds its ranges by the number that it is given.
-    numbers = spark.range(0, len(tasks), 1, len(tasks))
-    files = collect_files(numbers.mapInArrow(_taking(lake, tasks, now_ms), FACTS_DDL))
+    if spark is None:
+        files = [file for wanted in ranges for file in write_range(lake, wanted, now_ms)]
+    else:
+        files = _by_tasks(spark() if callable(spark) else spark, lake, pack(ranges), now_ms)
     steps = [Step(cursor_name(each.hub.db_id), each.cursor, each.hi) for each in plans]
     try:
         report.version = commit(lake, EVENTS, files, cursors=steps, about={"parley": "ingest"})
@@ -185,6 +193,12 @@ def _round(spark: "SparkSession", lake: Lake, plans: list[HubPlan], now_ms: int,
         discard(lake, EVENTS, files)
         raise
     _count(report, files)
+
+
+def _by_tasks(spark: "SparkSession", lake: Lake, tasks: list[tuple[EventRange, ...]], now_ms: int) -> list[DataFile]:
+    # One row a partition: each task finds its ranges by the number that it is given.
+    numbers = spark.range(0, len(tasks), 1, len(tasks))
+    return collect_files(numbers.mapInArrow(_taking(lake, tasks, now_ms), FACTS_DDL))
 
 
 def _count(report: IngestReport, files: list[DataFile]) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from parley.app.pipeline.opening import Place, hubs_of, open_or_create_lake, spark_session
+from parley.app.pipeline.opening import Place, hubs_of, open_or_create_lake, spark_when_needed
 from parley.pipeline.ingest import IngestReport, ingest, watch
 from parley.pipeline.lake import Lake
 from parley.pipeline.progress import Progress
@@ -16,7 +16,7 @@ from parley.pipeline.progress import Progress
 def run_ingest(place: Place, progress: Progress) -> dict[str, Any]:
     """Takes in all that the hubs hold now."""
     hubs, lake = hubs_of(place), open_or_create_lake(place)
-    with spark_session(place, progress) as spark, progress.stage("ingest", "events") as stage:
+    with spark_when_needed(place, progress) as spark, progress.stage("ingest", "events") as stage:
         return _summary(lake, ingest(spark, lake, hubs, progress=stage.tell))
 
 
@@ -26,7 +26,7 @@ def run_watch(place: Place, progress: Progress, every_seconds: float) -> dict[st
     lake = open_or_create_lake(place)
     with (
         _stop_when_asked() as stopped,
-        spark_session(place, progress) as spark,
+        spark_when_needed(place, progress) as spark,
         progress.stage("watching", "events") as stage,
     ):
         report = watch(

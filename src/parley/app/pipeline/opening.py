@@ -1,7 +1,7 @@
 """From what a user named to what the pipeline works with. Every command of the pipeline starts here."""
 
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -15,7 +15,7 @@ from parley.workspace import discovery
 from parley.workspace.config import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from pyspark.sql import SparkSession
 
@@ -71,6 +71,20 @@ def settings_of(place: Place) -> Settings:
         hub = find_hubs(place.workspaces)[0]
         return load_settings(discovery.at(Path(hub.source)).config)
     return Settings()
+
+
+@contextmanager
+def spark_when_needed(place: Place, progress: Progress) -> "Generator[Callable[[], SparkSession]]":
+    """What opens a session when it is first called; the session ends with the block."""
+    with ExitStack() as stack:
+        opened: list[SparkSession] = []
+
+        def session() -> "SparkSession":
+            if not opened:
+                opened.append(stack.enter_context(spark_session(place, progress)))
+            return opened[0]
+
+        yield session
 
 
 @contextmanager

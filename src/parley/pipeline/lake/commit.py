@@ -185,8 +185,10 @@ def _commit(
         actions = [*_adds(files, data_change), *_removes(gone, data_change)]
         if not actions and not cursors:
             return found.version()
-        if _swap(found, lake, table, actions, cursors, about):
-            return found.version() + 1
+        following = found.version() + 1
+        if _swap(found, table, actions, cursors, about):
+            _sync_log(Path(lake.path(table)) / "_delta_log", following)
+            return following
     raise LakeConflict(f"{table.view} changed {TRIES_MAX} times while a commit to it was tried", table=table.view)
 
 
@@ -253,7 +255,6 @@ def _removes(gone: Mapping[str, Mapping[str, Any]], data_change: bool) -> "list[
 
 def _swap(
     found: "DeltaTable",
-    lake: Lake,
     table: Table,
     actions: "list[AddAction | RemoveAction]",
     cursors: Sequence[Step],
@@ -274,14 +275,12 @@ def _swap(
                 actions, "append", found.schema(), list(table.partition_by), commit_properties=properties
             )
         elif cursors:
-            # A write without files leaves no trace, not even of its cursors; a change of properties does. It takes
-            # the handle that it is made through to the new version, which must not happen to ours.
-            open_table(lake, table, found.version()).alter.set_table_properties(
-                {"parley.cursors": "moved"}, raise_if_not_exists=False, commit_properties=properties
+            # A write without files leaves no trace, not even of its cursors; a change of properties does.
+            found.alter.set_table_properties(
+                {"parley.cursors": str(found.version())}, raise_if_not_exists=False, commit_properties=properties
             )
     except CommitFailedError:
         return False
-    _sync_log(Path(lake.path(table)) / "_delta_log", found.version() + 1)
     return True
 
 

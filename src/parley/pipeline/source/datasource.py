@@ -1,12 +1,15 @@
 """``spark.read.format("parley_hub")`` and ``spark.readStream.format("parley_hub")``.
 
 Options: ``workspaces`` (folders or patterns of folders, separated by commas), ``hubs`` (addresses, separated by
-commas), ``token_file`` (else the environment of whoever reads has ``PARLEY_HUB_TOKEN``), ``events_per_partition``, and
-for streams ``events_per_trigger``. Columns are those of ``EVENT_DDL``.
+commas), ``token_file`` (else the environment of whoever reads has ``PARLEY_HUB_TOKEN``), ``events_per_partition``, for
+streams ``events_per_trigger``, and for batches ``after``, ``until``, ``names`` and ``push_filters``. Columns are those
+of ``EVENT_DDL``.
 
 The offset of a stream is ``{db_id: event_id}``. A hub that appears while a stream runs is read from its first event on.
-Filters on ``db_id``, ``event_id`` and ``name`` are pushed down to the log; Spark applies every filter again, so what is
-pushed only has to let through all that is asked for.
+With ``push_filters`` filters on ``db_id``, ``event_id`` and ``name`` are pushed down to the log. That is not the
+default, because Spark 4.3 keeps what it pushed for one query of a frame and leaves rows out of the frame's next one, or
+of the other side of a join; such a frame has to be loaded anew for each query. ``after``, ``until`` and ``names``
+narrow what is read just as much, and always the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +52,8 @@ class HubDataSource(DataSource):
         return EVENT_DDL
 
     def reader(self, schema: StructType) -> "HubReader":
-        return HubReader(dict(self.options))
+        options = dict(self.options)
+        return PushingHubReader(options) if _truth(options, "push_filters") else HubReader(options)
 
     def streamReader(self, schema: StructType) -> "HubStreamReader":  # noqa: N802 - Spark's name
         return HubStreamReader(dict(self.options))
@@ -68,21 +72,9 @@ class HubReader(DataSourceReader):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = options
-        self._lo, self._hi = 0, EVENT_ID_MAX
+        self._lo, self._hi = _number(options, "after", 0), _number(options, "until", EVENT_ID_MAX, low=0)
         self._db_ids: set[str] | None = None
-        self._names: set[str] | None = None
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Narrows what is read. Every filter is handed back, so Spark applies it as well."""
-        for each in filters:
-            column = getattr(each, "attribute", None)
-            if column == ("event_id",):
-                self._narrow(each)
-            elif column == ("db_id",):
-                self._db_ids = _intersection(self._db_ids, each)
-            elif column == ("name",):
-                self._names = _intersection(self._names, each)
-        return filters
+        self._names = set(_list(options, "names")) or None
 
     def partitions(self) -> Sequence[Ranges]:
         names = None if self._names is None else tuple(sorted(self._names))
@@ -96,6 +88,22 @@ class HubReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition)
+
+
+class PushingHubReader(HubReader):
+    """The same, narrowed by the filters of a query."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Narrows what is read. Every filter is handed back, so Spark applies it as well."""
+        for each in filters:
+            column = getattr(each, "attribute", None)
+            if column == ("event_id",):
+                self._narrow(each)
+            elif column == ("db_id",):
+                self._db_ids = _intersection(self._db_ids, each)
+            elif column == ("name",):
+                self._names = _intersection(self._names, each)
+        return filters
 
     def _narrow(self, given: Filter) -> None:
         match given:
@@ -199,15 +207,24 @@ def _intersection(known: set[str] | None, given: Filter) -> set[str] | None:
     return values if known is None else known & values
 
 
+def _truth(options: Mapping[str, str], name: str) -> bool:
+    told = options.get(name, "false").lower()
+    if told not in ("true", "false"):
+        raise InvalidInput(f"The option {name} is either true or false", option=name)
+    return told == "true"
+
+
 def _list(options: Mapping[str, str], name: str) -> list[str]:
     return [each.strip() for each in options.get(name, "").split(",") if each.strip()]
 
 
-def _number(options: Mapping[str, Any], name: str, default: int) -> int:
+def _number(options: Mapping[str, Any], name: str, default: int, *, low: int | None = None) -> int:
+    """A whole number; the least is ``low``, else 1, or 0 where that is the default."""
+    least = min(default, 1) if low is None else low
     try:
         number = int(options.get(name, default))
     except ValueError:
-        number = -1
-    if number < min(default, 1):
-        raise InvalidInput(f"The option {name} has to be a positive whole number", option=name)
+        number = least - 1
+    if number < least:
+        raise InvalidInput(f"The option {name} has to be a whole number from {least} on", option=name)
     return number

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from parley.client import Client
 from parley.client.calls import Call
+from parley.core.errors import InvalidInput
 from parley.core.limits import PAGE_LIMIT_MAX
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.source.ranges import Bounds, EventRange
@@ -58,11 +59,16 @@ def read_batches(wanted: EventRange, batch_rows: int) -> Iterator[pa.RecordBatch
 
 
 def _events(wanted: EventRange) -> Iterator[_Row]:
-    after = wanted.lo
+    after, limit = wanted.lo, f"&limit={PAGE_LIMIT_MAX}"
     with _client(wanted.hub) as client:
         while after < wanted.hi:
-            limit = min(PAGE_LIMIT_MAX, wanted.hi - after)
-            page = client.perform(Call("GET", f"/api/v1/events?after={after}&limit={limit}", _Page))
+            try:
+                page = client.perform(Call("GET", f"/api/v1/events?after={after}{limit}", _Page))
+            except InvalidInput:
+                if not limit:
+                    raise
+                limit = ""  # this hub's pages are smaller; without a word about it, it chooses what it allows
+                continue
             for event in page.events:
                 if event.event_id > wanted.hi:
                     return
