@@ -184,7 +184,7 @@ class Demo:
         )
         clean = self.parley_code("pipeline", "audit", *lake) == Exit.OK
         say(f"The report, one file that needs nothing else: {REPORT}")
-        self.draw(REPORT.as_uri(), REPORT_PICTURE, ready="document.documentElement.dataset.ready !== undefined")
+        self.draw(REPORT.as_uri(), REPORT_PICTURE, ready="document.documentElement?.dataset.ready !== undefined")
         return clean
 
     def show_plugins(self, client: Client) -> bool:
