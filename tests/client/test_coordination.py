@@ -1,5 +1,7 @@
 """Agents, tasks and leases through the SDK: both clients, the hub's answers and the file's."""
 
+from typing import Any
+
 import pytest
 
 from parley.client import AsyncClient, Client, errors
@@ -40,7 +42,8 @@ async def test_leases_through_the_awaiting_client(shared_hub: HubProcess) -> Non
         lease = (await ann.acquire_lease([f"{folder}/**"], reason="moving")).lease
         with pytest.raises(errors.LeaseConflict) as conflict:
             await bob.acquire_lease([f"{folder}/a"])
-        assert conflict.value.details["conflicts"][0]["holder"] == "ann"
+        conflicts: Any = conflict.value.details["conflicts"]
+        assert conflicts[0]["holder"] == "ann"
         assert (await ann.acquire_lease([f"{folder}/**"])).event_id is None
         assert (await ann.renew_lease(lease.id, lease.generation)).lease.id == lease.id
         hits = (await bob.check_paths([f"{folder}/a", "b"])).hits
@@ -54,8 +57,8 @@ async def test_leases_through_the_awaiting_client(shared_hub: HubProcess) -> Non
 
 
 def test_reads_from_the_file_and_from_the_hub_agree(shared_hub: HubProcess) -> None:
-    address = {"url": shared_hub.server.base_url, "token": shared_hub.server.auth_token}
-    with Client(shared_hub.root, agent="ann") as near, Client(**address) as far:
+    server = shared_hub.server
+    with Client(shared_hub.root, agent="ann") as near, Client(url=server.base_url, token=server.auth_token) as far:
         channel = near.create_channel(fresh_name("work")).channel
         for number in range(3):
             near.create_task(f"{number}", channel_id=channel.id)

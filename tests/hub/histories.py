@@ -230,7 +230,7 @@ class History:
         self._try(step)
 
     def lease(self) -> None:
-        patterns = self.rng.sample(PATTERNS, self.rng.randrange(1, 3))
+        patterns: list[str] = self.rng.sample(PATTERNS, self.rng.randrange(1, 3))
         request = AcquireLease(self.rng.choice(AGENTS), patterns, self.rng.choice(("shared", "exclusive")), None, 120)
         self._try(lambda tx: acquire_lease(tx, request, LeaseSettings()))
 

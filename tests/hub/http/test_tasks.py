@@ -252,13 +252,14 @@ async def test_whoever_asks_for_work_gets_the_oldest_open_task(team: Team) -> No
 
 async def test_a_retry_with_the_same_key_has_one_effect(team: Team) -> None:
     task = await team.task()
-    for op, fields in (
+    steps: list[tuple[str, dict[str, Any]]] = [
         ("claim", {"holder": "bob"}),
         ("renew", {"holder": "bob", "generation": 1}),
         ("release", {"holder": "bob", "generation": 1}),
         ("take_over", {"holder": "eve"}),
         ("complete", {"holder": "eve", "generation": 2, "result": "done"}),
-    ):
+    ]
+    for op, fields in steps:
         first = await team.step(task["id"], op, key=f"key-{op}", **fields)
         again = await team.step(task["id"], op, key=f"key-{op}", **fields)
         assert again["duplicate"] is True
