@@ -10,6 +10,8 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import JSONRPCError, jsonrpc_message_adapter
 
 from tests.client.hubs import HubProcess
 from tests.mcp.agents import CALL_SECONDS, Agent
@@ -90,14 +92,45 @@ async def test_it_stands_behind_what_guards_the_hub(
 ) -> None:
     async with httpx.AsyncClient(base_url=hub.server.base_url) as http:
         answer = await http.post("/mcp", json=PING, headers=ACCEPT | headers)
-        assert (answer.status_code, answer.json()["code"]) == (status, code)
+        assert (answer.status_code, answer.json()["error"]["data"]["code"]) == (status, code)
+
+
+async def test_a_refusal_of_the_hub_is_told_by_the_official_client_in_words(hub: HubProcess) -> None:
+    headers = {"Authorization": f"Bearer {hub.server.auth_token}", "X-Parley-Agent": "ann"}
+    async with httpx2.AsyncClient(headers=headers, timeout=CALL_SECONDS) as http:
+        transport = streamable_http_client(hub.server.base_url + "/mcp", http_client=http)
+        async with Client(transport, read_timeout_seconds=CALL_SECONDS) as client:
+            await client.call_tool("read")
+            http.headers["Authorization"] = "Bearer rotated"
+            with pytest.raises(MCPError, match="INVALID_AUTH: Unauthorized") as refused:
+                await client.call_tool("read")
+            assert refused.value.error.data["code"] == "INVALID_AUTH"
+            http.headers["Authorization"] = headers["Authorization"]
+            assert not (await client.call_tool("read")).is_error, "a refusal does not end the conversation"
+
+
+async def test_too_many_requests_are_refused_in_the_protocol_with_the_time_to_wait(root: Path) -> None:
+    (root / "parley.toml").write_text("[rate_limits]\nper_connection = 1\n")
+    hub = HubProcess(root).start(limited=True)
+    headers = ACCEPT | {"Authorization": f"Bearer {hub.server.auth_token}", "X-Parley-Agent": "ann"}
+    try:
+        async with asyncio.timeout(CALL_SECONDS), httpx.AsyncClient(base_url=hub.server.base_url) as http:
+            while (answer := await http.post("/mcp", json=PING, headers=headers)).status_code != 429:
+                pass
+        assert int(answer.headers["retry-after"]) >= 1
+        told = jsonrpc_message_adapter.validate_json(answer.content, by_name=False)
+        assert isinstance(told, JSONRPCError)
+        assert told.error.message.startswith("RATE_LIMITED: ")
+        assert told.error.data["details"]["retry_after"] > 0
+    finally:
+        hub.kill()
 
 
 async def test_a_body_beyond_the_limit_and_other_methods_are_refused(hub: HubProcess) -> None:
     headers = ACCEPT | {"Authorization": f"Bearer {hub.server.auth_token}"}
     async with httpx.AsyncClient(base_url=hub.server.base_url, headers=headers) as http:
         large = await http.post("/mcp", content=b" " * (512 * 1024 + 1))
-        assert (large.status_code, large.json()["code"]) == (413, "PAYLOAD_TOO_LARGE")
+        assert (large.status_code, large.json()["error"]["data"]["code"]) == (413, "PAYLOAD_TOO_LARGE")
         assert (await http.get("/mcp")).status_code == 405
         assert (await http.delete("/mcp")).status_code == 405
         assert (await http.post("/mcp/other", json=PING)).status_code == 404

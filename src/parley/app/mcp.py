@@ -5,12 +5,16 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from parley.core.errors import ParleyError
 from parley.core.settings import Settings
+from parley.wire.answers import error_body
 
 if TYPE_CHECKING:
     from parley.mcp.http import HttpTools
 
 PROFILES_BY_PATH: Final = {"/mcp": "default", "/mcp/full": "full"}
+REFUSED: Final = -32050
+"""Of the numbers that JSON-RPC leaves to servers, one that no SDK gives a meaning of its own."""
 
 
 def serve(folder: Path | None, *, profile: str, program: str | None, start: bool) -> None:
@@ -40,6 +44,12 @@ class ToolsGuest:
         # Shielded: the first caller may go away, and the others wait for the same.
         tools = await asyncio.shield(self._loading)
         await tools(scope, receive, send)
+
+    def refusal(self, error: ParleyError) -> dict[str, Any]:
+        """As an error of JSON-RPC, which is all that a client of the protocol reads of a refusal."""
+        words = f"{error.code}: {error}. {error.hint}".strip()
+        said = {"code": REFUSED, "message": words, "data": error_body(error)}
+        return {"jsonrpc": "2.0", "id": None, "error": said}
 
     async def aclose(self) -> None:
         """Ends what was begun."""

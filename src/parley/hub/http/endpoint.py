@@ -84,5 +84,7 @@ class Endpoint(NamedTuple):
     content_type: str = "application/json"
     raw_body: bool = False
     """The handler gets the body as the bytes that came."""
+    refusal: Callable[[ParleyError], Any] | None = None
+    """Makes the body of a refusal, where callers speak another protocol than the API's."""
     may_take_long: bool = False
     """A stop does not wait for the answer, and the handler ends by itself when the feeds are closed."""

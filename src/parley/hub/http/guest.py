@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from parley.core.errors import ParleyError
 from parley.hub.http.endpoint import Answer, Call, Endpoint
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ class Guest(Protocol):
         """Answers one request."""
         ...
 
+    def refusal(self, error: ParleyError) -> Any:
+        """The body of an answer in which the hub refuses a request for it, in the protocol of its callers."""
+        ...
+
     async def aclose(self) -> None:
         """Ends what it has begun. No request comes after."""
         ...
@@ -46,6 +51,7 @@ def guest_endpoints(guest: Guest) -> tuple[Endpoint, ...]:
             {200: bytes},
             token_only=True,
             raw_body=True,
+            refusal=guest.refusal,
             may_take_long=True,
         )
         for path in guest.paths

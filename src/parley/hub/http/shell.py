@@ -132,8 +132,10 @@ class Shell:
             self._hub.log.error("request_failed", request_id=asked_id, path=scope["path"], exc_info=fault)
             error = InternalError(request_id=asked_id)
         if error is not None:
-            answer = Answer(error.status, error_body(error))
-            name = next(iter(methods.values())).endpoint.path if methods else name
+            meant = next(iter(methods.values())).endpoint if methods else None
+            name = meant.path if meant else name
+            refusal = None if meant is None else meant.refusal
+            answer = Answer(error.status, (refusal or error_body)(error))
         body = answer.body if type(answer.body) is bytes else encode_json(answer.body)
         sent = [(b"content-type", answer.content_type), (b"x-request-id", asked_id.encode())]
         if answer.headers:
