@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from parley.core.errors import LakeConflict
 from parley.core.fold import TABLES as FOLDED
-from parley.pipeline.lake import Lake
+from parley.pipeline.lake import Lake, maintain
 from parley.pipeline.lake.catalogue.silver import MESSAGES, NOT_FOLDED_UNDER_THIS_NAME, QUARANTINE, TABLES
 from parley.pipeline.silver import build_silver, building
 from parley.workspace import queries
@@ -132,10 +132,10 @@ def test_a_build_that_another_one_overtakes_begins_again(
     take_in(spark, lake, hub)
     judge, once = building.judge, [True]
 
-    def overtaken(*given: Any) -> Any:
+    def overtaken(*given: Any, **options: Any) -> Any:
         if once.pop() if once else False:
             build_silver(spark, lake)
-        return judge(*given)
+        return judge(*given, **options)
 
     monkeypatch.setattr(building, "judge", overtaken)
     assert build_silver(spark, lake).conflicts == 1
@@ -149,9 +149,21 @@ def test_a_build_gives_up_when_others_are_always_quicker(
     hub.live(5)
     take_in(spark, lake, hub)
 
-    def too_late(*_: Any) -> Any:
+    def too_late(*_: Any, **__: Any) -> Any:
         raise LakeConflict("too late", table=QUARANTINE.view)
 
     monkeypatch.setattr(building, "judge", too_late)
     with pytest.raises(LakeConflict):
         build_silver(spark, lake)
+
+
+def test_a_restored_quarantine_is_judged_anew(spark: SparkSession, tmp_path: Path) -> None:
+    lake, hub = Lake.open_or_create(tmp_path / "lake"), LivingHub(tmp_path / "hub", 13, "hub")
+    hub.live(20)
+    hub.tamper("INSERT INTO events (ts, name, entity_type, entity_id, data_json) VALUES ('t', 'new', 'x', 'y', '{}')")
+    take_in(spark, lake, hub)
+    build_silver(spark, lake)
+    before = contents(lake)
+    maintain.restore(lake, QUARANTINE, 0)
+    assert build_silver(spark, lake).quarantined == {"unknown_name": 1}
+    assert contents(lake) == before

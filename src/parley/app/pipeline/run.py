@@ -1,20 +1,18 @@
 """The whole pipeline, one stage after the other: from the hubs' logs to the report."""
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parley.app.pipeline.build import build_stages
 from parley.app.pipeline.opening import Place, hubs_of, open_or_create_lake, settings_of, spark_session
 from parley.app.pipeline.report import summary, target
 from parley.core.settings import PipelineSettings
-from parley.pipeline.gold.building import build_gold
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.ingest import ingest
 from parley.pipeline.lake import Lake
-from parley.pipeline.progress import Progress, Stage
+from parley.pipeline.progress import Progress
 from parley.pipeline.report.making import make_report
-from parley.pipeline.silver import build_silver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,14 +37,7 @@ def run_stages(
     path = target(lake, out)
     with progress.stage("ingest", "events") as stage:
         ingested = ingest(spark, lake, hubs, progress=stage.tell)
-    with progress.stage("silver", "tables") as stage:
-        silver = build_silver(spark, lake, progress=_telling(stage))
-    with progress.stage("gold", "tables") as stage:
-        gold = build_gold(spark, lake, settings, progress=_telling(stage))
+    built = build_stages(spark, lake, settings, progress)
     with progress.stage("checks and report"):
         made = summary(lake, path, make_report(spark, lake, path))
-    return {**made, "ingest": asdict(ingested), "silver": asdict(silver), "gold": asdict(gold)}
-
-
-def _telling(stage: Stage) -> Callable[[str, int, int], None]:
-    return lambda _table, done, total: stage.tell(done, total)
+    return {**made, "ingest": asdict(ingested), **built}

@@ -75,15 +75,17 @@ def build_silver(
 
 
 def _judge(spark: "SparkSession", lake: Lake, until: Marks, report: SilverReport) -> None:
+    """Judges what is new. If tables are ahead, because the quarantine was restored, all is judged anew."""
     ensure_table(lake, QUARANTINE)
     stands = silver_marks(lake, QUARANTINE)
-    news = stretch(stands, until)
-    if not news:
+    anew = any(silver_marks(lake, spec.table).get(db_id, 0) > stands.get(db_id, 0) for spec in SPECS for db_id in until)
+    news = stretch({} if anew else stands, until)
+    if not news or not (anew or stretch(stands, until)):
         return
     events = _Kept(read_events(spark, lake, news), news)
     try:
         facts = Facts(read_archives(events.rows), truncated_hubs(spark, lake, news.keys()))
-        for reason, count in judge(spark, lake, events.rows, facts, stands, until).items():
+        for reason, count in judge(spark, lake, events.rows, facts, stands, until, anew=anew).items():
             report.quarantined[reason] = report.quarantined.get(reason, 0) + count
     finally:
         events.release()

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from parley.pipeline.fold import Facts, Known, quarantined
 from parley.pipeline.fold.payloads import MESSAGE_EVENTS, named
 from parley.pipeline.lake.catalogue import silver
-from parley.pipeline.lake.commit import commit, discard, ensure_table
+from parley.pipeline.lake.commit import WHOLE, commit, discard, ensure_table
 from parley.pipeline.lake.files import stage
 from parley.pipeline.lake.place import Lake
 from parley.pipeline.lake.reading import read_table
@@ -19,11 +19,22 @@ if TYPE_CHECKING:
 
 
 def judge(
-    spark: "SparkSession", lake: Lake, events: "DataFrame", facts: Facts, stands: Marks, until: Marks
+    spark: "SparkSession",
+    lake: Lake,
+    events: "DataFrame",
+    facts: Facts,
+    stands: Marks,
+    until: Marks,
+    *,
+    anew: bool = False,
 ) -> dict[str, int]:
-    """Puts what cannot be folded into quarantine. Returns how many events were refused, by reason."""
+    """Puts what cannot be folded into quarantine. Returns how many events were refused, by reason.
+
+    Anew, the events are all that there are, and the verdicts replace those of before.
+    """
     table = silver.QUARANTINE
-    known = _known(spark, lake, events, stands) if any(stands.get(db_id) for db_id in until) else None
+    goes_on = not anew and any(stands.get(db_id) for db_id in until)
+    known = _known(spark, lake, events, stands) if goes_on else None
     refused = quarantined(events, facts, known).persist()
     try:
         counted: Any = refused.groupBy("reason").count().collect()
@@ -32,7 +43,8 @@ def judge(
     finally:
         refused.unpersist()
     try:
-        commit(lake, table, files, cursors=steps(table, stands, until), about={"parley": "build"})
+        replace = WHOLE if anew else ()
+        commit(lake, table, files, cursors=steps(table, stands, until), replace=replace, about={"parley": "build"})
     except BaseException:
         discard(lake, table, files)
         raise
