@@ -208,7 +208,8 @@ def live_files(found: "DeltaTable", of: Collection[Partition] | Whole) -> dict[s
         return {}
     known: list[dict[str, Any]] = pa.table(found.get_add_actions(flatten=False)).to_pylist()
     # What a table without partitions, or files without statistics, lack is left out there.
-    entries = [{"partition": {}, "min": {}, "max": {}, **entry} for entry in known]
+    lacking: dict[str, Any] = {"partition": {}, "min": {}, "max": {}}
+    entries = [lacking | entry for entry in known]
     if isinstance(of, Whole):
         return {entry["path"]: entry for entry in entries}
     wanted = {_key(partition) for partition in of}
