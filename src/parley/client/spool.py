@@ -5,6 +5,8 @@ A request is a signed file; the answer is another, under the same name. Such an 
 nobody took can be taken back, which makes it certain that nobody will.
 """
 
+import fcntl
+import os
 import secrets
 import time
 from pathlib import Path
@@ -38,9 +40,28 @@ def spool_address(workspace: Workspace) -> str | None:
         touched = (workspace.spool / ALIVE_NAME).stat().st_mtime
     except OSError:
         return None
-    if abs(time.time() - touched) > ALIVE_SECONDS:
+    if abs(time.time() - touched) > ALIVE_SECONDS or _has_crashed(workspace):
         return None
     return f"{SCHEME}//{quote(str(workspace.spool), safe='')}"
+
+
+def _has_crashed(workspace: Workspace) -> bool:
+    """Whether the hub that showed life is dead: the kernel has freed its lock. Where that cannot be seen, it lives.
+
+    Otherwise every call in the seconds after a crash would wait for a request to be taken that nobody will take.
+    """
+    try:
+        descriptor = os.open(workspace.lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as an onlooker, whom a hub that starts waits out
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)
 
 
 class FileExchange:
