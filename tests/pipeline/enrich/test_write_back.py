@@ -18,7 +18,7 @@ from parley.pipeline.hubs import HubRef
 from parley.pipeline.lake import Lake
 from parley.pipeline.lake.catalogue.vectors import PLUGIN_WRITE_BACKS
 from tests.client.hubs import HubProcess
-from tests.pipeline.enrich.world import SETTINGS, Workbench, rows_of
+from tests.pipeline.enrich.world import SETTINGS, Workbench, rows_of, standing_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,11 +50,11 @@ def send(
 ) -> WriteBackReport:
     """What the command does, with what happens between its two halves."""
     between: Callable[[], None] = options.pop("between", lambda: None)
-    messages = bench.messages(spark)
+    messages, standing = bench.messages(spark), standing_of(spark, bench.hub)
     chosen = choose([bench.hub], plugin, SystemClock(), bench.home)
     enrich(spark, lake, messages, chosen)
     between()
-    return write_back(spark, lake, [bench.hub], messages, chosen, **options)
+    return write_back(spark, lake, [bench.hub], messages, standing, chosen, **options)
 
 
 def found(client: Client, *ids: str) -> list[tuple[str, int, dict[str, Any]]]:
@@ -65,14 +65,25 @@ def test_what_was_found_is_in_the_hub_and_what_was_sent_is_not_sent_again(
     spark: "SparkSession", lake: Lake, bench: Workbench, client: Client
 ) -> None:
     report = send(spark, lake, bench)
-    assert report == WriteBackReport(due=3, stored=2, unchanged=1)
+    assert report == WriteBackReport(due=2, stored=2)
     one, _, two, _ = bench.ids
     assert found(client, *bench.ids) == [(one, 4, {"number": 1}), (two, 0, {"number": 2}), (two, 8, {"number": 3})]
     rows = rows_of(spark, lake, PLUGIN_WRITE_BACKS)
-    assert [row["outcome"] for row in rows] == ["stored", "unchanged", "stored"]
+    assert [row["outcome"] for row in rows] == ["stored", "stored"]
     events = {event.event_id: event.name for event in client.read_events().events}
-    assert [events.get(row["event_id"]) for row in rows] == ["message.enriched", None, "message.enriched"]
+    assert [events[row["event_id"]] for row in rows] == ["message.enriched"] * 2
     assert send(spark, lake, bench) == WriteBackReport()
+
+
+def test_where_nothing_is_found_any_more_what_stood_there_goes(
+    spark: "SparkSession", lake: Lake, bench: Workbench, client: Client
+) -> None:
+    stale = FoundEnrichment("ticket", Span(0, 7), {"number": 9})
+    client.store_findings(bench.ids[1], "tickets", 1, enrichments=[stale])
+    right = FoundEnrichment("ticket", Span(4, 7), {"number": 1})
+    client.store_findings(bench.ids[0], "tickets", 1, enrichments=[right])
+    assert send(spark, lake, bench) == WriteBackReport(due=3, stored=2, unchanged=1)
+    assert found(client, bench.ids[1]) == []
 
 
 def test_attachments_are_added_to_the_topic(
@@ -92,7 +103,7 @@ def test_messages_that_changed_since_are_counted_and_keep_what_is_true_of_them(
         client.delete_message(bench.ids[2])
 
     report = send(spark, lake, bench, between=others_write)
-    assert report == WriteBackReport(due=3, unchanged=1, stale=1, gone=1)
+    assert report == WriteBackReport(due=2, stale=1, gone=1)
     assert found(client, *bench.ids) == []
     again = send(spark, lake, bench)
     assert again == WriteBackReport(due=1, stored=1)
@@ -103,7 +114,7 @@ def test_what_the_hub_does_not_take_is_refused_and_said_why(
     spark: "SparkSession", lake: Lake, bench: Workbench, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_enrichments", lambda _: [FoundEnrichment("", Span(0, 1))])
-    assert send(spark, lake, bench).refused == 3
+    assert send(spark, lake, bench).refused == 2
     assert all("kind" in row["error"] for row in rows_of(spark, lake, PLUGIN_WRITE_BACKS))
 
 
@@ -134,7 +145,7 @@ def test_a_run_that_ends_in_between_sends_the_rest_later(
     with pytest.raises(Killed):
         send(spark, lake, bench, progress=stop_after_the_first)
     assert len(rows_of(spark, lake, PLUGIN_WRITE_BACKS)) == 1
-    assert send(spark, lake, bench).due == 2
+    assert send(spark, lake, bench).due == 1
     assert len(found(client, *bench.ids)) == 3
 
 
@@ -145,7 +156,7 @@ def test_without_a_hub_it_says_so_and_the_findings_stay_due(
         send(spark, lake, bench)
     process = HubProcess(bench.root).start()
     try:
-        assert send(spark, lake, bench).due == 3
+        assert send(spark, lake, bench).due == 2
     finally:
         process.stop()
 

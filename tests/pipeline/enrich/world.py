@@ -138,6 +138,14 @@ def messages_of(spark: "SparkSession", hubs: Sequence[HubRef]) -> "DataFrame":
     return spark.createDataFrame(rows, f"db_id string, {', '.join(columns)}, last_event_id bigint")
 
 
+def standing_of(spark: "SparkSession", hub: HubRef) -> "DataFrame":
+    """Which plugins have found something in which messages, by the hub's own table."""
+    connection = open_reader(discovery.at(Path(hub.source)).db)
+    rows = connection.execute("SELECT ?, message_id, plugin_name FROM enrichments", (hub.db_id,)).fetchall()
+    connection.close()
+    return spark.createDataFrame(rows, "db_id string, message_id string, plugin_name string")
+
+
 def rows_of(spark: "SparkSession", lake: Lake, table: Table) -> list[dict[str, Any]]:
     """The table, in the order of its messages."""
     found = [row.asDict(recursive=True) for row in read_table(spark, lake, table).collect()]

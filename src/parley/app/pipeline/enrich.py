@@ -9,6 +9,8 @@ from parley.core.clock import SystemClock
 from parley.pipeline.enrich.plugins import choose
 from parley.pipeline.enrich.run import enrich
 from parley.pipeline.enrich.write_back import write_back
+from parley.pipeline.lake import read_table
+from parley.pipeline.lake.catalogue.silver import ENRICHMENTS
 from parley.pipeline.progress import Progress
 
 
@@ -31,6 +33,7 @@ def run_enrich(
         }
         if send_back:
             with progress.stage("write back", "messages") as stage:
-                sent = write_back(spark, lake, hubs, messages, chosen, progress=stage.tell)
+                standing = read_table(spark, lake, ENRICHMENTS)
+                sent = write_back(spark, lake, hubs, messages, standing, chosen, progress=stage.tell)
             summary["write_back"] = asdict(sent)
     return summary

@@ -63,6 +63,7 @@ def write_back(
     lake: Lake,
     hubs: Sequence[HubRef],
     messages: "DataFrame",
+    standing: "DataFrame",
     chosen: Mapping[str, Chosen],
     *,
     clock: Clock | None = None,
@@ -71,13 +72,14 @@ def write_back(
 ) -> WriteBackReport:
     """Sends what the chosen plugins found in messages as they are now, and was not sent before.
 
-    Raises what keeps a hub from being asked at all, such as ``HubNotRunning`` or ``InvalidAuth``; what was sent before
-    that is kept.
+    ``messages`` and ``standing`` are ``silver_messages`` and ``silver_enrichments``: where a plugin finds nothing and
+    nothing of it stands, there is nothing to send. Raises what keeps a hub from being asked at all, such as
+    ``HubNotRunning`` or ``InvalidAuth``; what was sent before that is kept.
     """
     clock = clock or SystemClock()
     report = WriteBackReport()
     table_version(lake, PLUGIN_WRITE_BACKS)
-    due = _due(spark, lake, messages, chosen).persist()
+    due = _due(spark, lake, messages, standing, chosen).persist()
     opened: dict[str, Client] = {}
     try:
         report.due = due.count()
@@ -104,8 +106,10 @@ def client_of(hub: HubRef) -> Client:
     return Client.connect(url=hub.url, token=hub.token(), agent=AGENT, patience_seconds=PATIENCE_SECONDS)
 
 
-def _due(spark: "SparkSession", lake: Lake, messages: "DataFrame", chosen: Mapping[str, Chosen]) -> "DataFrame":
-    """Findings about messages as they are now, without those that were sent."""
+def _due(
+    spark: "SparkSession", lake: Lake, messages: "DataFrame", standing: "DataFrame", chosen: Mapping[str, Chosen]
+) -> "DataFrame":
+    """Findings about messages as they are now that say something new, without those that were sent."""
     from pyspark.sql import functions as F
 
     key = ["db_id", "message_id", "version", "plugin", "plugin_digest"]
@@ -115,8 +119,11 @@ def _due(spark: "SparkSession", lake: Lake, messages: "DataFrame", chosen: Mappi
     )
     now = messages.where("deleted_at IS NULL").select("db_id", F.col("id").alias("message_id"), "version")
     found = read_table(spark, lake, PLUGIN_FINDINGS).where("failure IS NULL")
-    # An extractor that found nothing has nothing to say: attachments are only ever added.
-    telling = found.where("findings_json IS NOT NULL OR plugin_type = 'linkifier'")
+    # An extractor that found nothing never has anything to say: attachments are only ever added.
+    stands = standing.select("db_id", "message_id", F.col("plugin_name").alias("plugin"), F.lit(True).alias("stands"))
+    telling = found.join(stands.distinct(), ["db_id", "message_id", "plugin"], "left").where(
+        "findings_json IS NOT NULL OR (plugin_type = 'linkifier' AND stands)"
+    )
     current = telling.join(F.broadcast(digests), ["db_id", "plugin", "plugin_digest"]).join(
         now, ["db_id", "message_id", "version"]
     )
