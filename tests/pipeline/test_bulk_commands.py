@@ -58,7 +58,6 @@ def shared_spark(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> "Spa
     return spark
 
 
-@pytest.mark.timeout(600)
 def test_history_is_taken_in_enriched_sent_back_embedded_and_searched(
     shared_spark: "SparkSession",
     pipeline: Pipeline,
