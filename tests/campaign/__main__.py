@@ -17,6 +17,7 @@ from typing import Any
 
 import uvloop
 
+from tests.campaign.audited import audit_left
 from tests.campaign.crowd import crowd
 from tests.campaign.derived import derived_kills
 from tests.campaign.disk import failing_operations, power_cuts
@@ -41,14 +42,32 @@ NAMES = (
     "tool_team",
     "lake",
     "soak",
+    "audit",
 )
 
 
 def main() -> int:
     options = _options()
-    campaigns: dict[str, Callable[[Path], Any]] = {
-        "kill": lambda folder: kill_cycles(folder, cycles=options.kills, seed=options.seed),
-        "derived": lambda folder: derived_kills(folder, kills=options.derived_kills, seed=options.seed),
+    with tempfile.TemporaryDirectory(prefix="parley-left-", dir=options.folder) as left:
+        campaigns = _campaigns(options, Path(left))
+        reports: list[Report] = []
+        for name in options.only:
+            print(f"campaign: {name}, seed {options.seed}", file=sys.stderr, flush=True)
+            with tempfile.TemporaryDirectory(prefix=f"parley-{name}-", dir=options.folder) as folder:
+                reports.append(_run(campaigns[name], Path(folder)))
+            print(f"campaign: {name} {'passed' if reports[-1].passed else 'FAILED'}", file=sys.stderr, flush=True)
+    passed = all(report.passed for report in reports)
+    summary = {"passed": passed, "seed": options.seed, **{report.name: report.summary() for report in reports}}
+    print(json.dumps(summary, indent=2))
+    return 0 if passed else 1
+
+
+def _campaigns(options: argparse.Namespace, left: Path) -> dict[str, Callable[[Path], Any]]:
+    """``left`` takes the workspaces that kills leave behind, for the audit, which comes last."""
+    keep = left if "audit" in options.only else None
+    return {
+        "kill": lambda folder: kill_cycles(folder, cycles=options.kills, seed=options.seed, keep=keep),
+        "derived": lambda folder: derived_kills(folder, kills=options.derived_kills, seed=options.seed, keep=keep),
         "power_cuts": lambda _: power_cuts(runs=options.cuts, seed=options.seed),
         "failing_operations": lambda _: failing_operations(stride=options.stride, seed=options.seed),
         "full_disk": lambda folder: full_disk(folder, rounds=options.full_disks, seed=options.seed),
@@ -72,17 +91,8 @@ def main() -> int:
         ),
         "lake": lambda folder: lake_kills(folder, kills=options.lake_kills, seed=options.seed),
         "soak": lambda folder: soak(folder, seconds=options.soak_seconds, seed=options.seed),
+        "audit": lambda _: audit_left(left, seed=options.seed),
     }
-    reports: list[Report] = []
-    for name in options.only:
-        print(f"campaign: {name}, seed {options.seed}", file=sys.stderr, flush=True)
-        with tempfile.TemporaryDirectory(prefix=f"parley-{name}-", dir=options.folder) as folder:
-            reports.append(_run(campaigns[name], Path(folder)))
-        print(f"campaign: {name} {'passed' if reports[-1].passed else 'FAILED'}", file=sys.stderr, flush=True)
-    passed = all(report.passed for report in reports)
-    summary = {"passed": passed, "seed": options.seed, **{report.name: report.summary() for report in reports}}
-    print(json.dumps(summary, indent=2))
-    return 0 if passed else 1
 
 
 def _run(campaign: Callable[[Path], Any], folder: Path) -> Report:

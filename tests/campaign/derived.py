@@ -66,8 +66,11 @@ type = "extractor"
 """Links are left to the plugin; small batches and short waits have many commits, for a kill to come between."""
 
 
-async def derived_kills(folder: Path, *, kills: int, seed: int) -> Report:
-    """Control: copies of a database with a finding taken away, changed or there twice, and with jobs never written."""
+async def derived_kills(folder: Path, *, kills: int, seed: int, keep: Path | None = None) -> Report:
+    """``keep`` gets a copy of each workspace as its last kill left it.
+
+    Control: copies of a database with a finding taken away, changed or there twice, and with jobs never written.
+    """
     report = Report("derived", seed)
     rng = random.Random(seed)
     waited = 0
@@ -80,6 +83,8 @@ async def derived_kills(folder: Path, *, kills: int, seed: int) -> Report:
             report.violations += [f"kill {number}: {problem}" for problem in await _kill_once(place, known, rng)]
             report.runs += 1
             waited += _jobs_in(place)
+        if keep is not None:
+            shutil.copytree(place, keep / f"derived-{first}")
         report.violations += [f"end of {place.name}: {problem}" for problem in await _finish(place)]
         if not report.control:
             report.control = control(_database(place), folder / "control")

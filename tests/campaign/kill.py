@@ -64,8 +64,11 @@ class Watcher:
         await asyncio.wait_for(self._tally.reaches(self._tally.total + missing), CATCH_UP_SECONDS)
 
 
-async def kill_cycles(folder: Path, *, cycles: int, seed: int) -> Report:
-    """Control: copies of a database with an event, or a message, taken away, and an acknowledgement never given."""
+async def kill_cycles(folder: Path, *, cycles: int, seed: int, keep: Path | None = None) -> Report:
+    """``keep`` gets a copy of each workspace as its last kill left it.
+
+    Control: copies of a database with an event, or a message, taken away, and an acknowledgement never given.
+    """
     report = Report("kill", seed)
     rng = random.Random(seed)
     starts: dict[bool, list[float]] = {False: [], True: []}
@@ -79,6 +82,8 @@ async def kill_cycles(folder: Path, *, cycles: int, seed: int) -> Report:
             problems = await _cycle(hub, ledger, watcher, rng, f"a{number}")
             report.runs += 1
             report.violations += [f"cycle {number}: {problem}" for problem in problems]
+        if keep is not None:
+            shutil.copytree(place, keep / f"kill-{first}")
         with Hub(place, config=CONFIG, launch=ForkedHub) as hub:
             report.violations += [f"end of {place.name}: {p}" for p in await _verify(hub, ledger, watcher)]
         requests += ledger.requests
