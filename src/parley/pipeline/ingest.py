@@ -76,7 +76,7 @@ class IngestReport:
             self.conflicts + later.conflicts,
             later.version,
             later.cursors,
-            later.problems,
+            list(dict.fromkeys([*self.problems, *later.problems])),
         )
 
 
@@ -101,7 +101,8 @@ def ingest(
     lost = 0
     while lost <= CONFLICTS_MAX:
         plans = plan(lake, hubs, until)
-        report.problems = [each.problem for each in plans if each.problem is not None]
+        seen = [each.problem for each in plans if each.problem is not None]
+        report.problems = list(dict.fromkeys([*report.problems, *seen]))  # a round may end what was wrong before it
         report.cursors = {each.hub.db_id: each.cursor or 0 for each in plans}
         waiting = sum(each.hi - each.lo for each in plans)
         progress(report.events, report.events + waiting)

@@ -80,6 +80,13 @@ def open_session(
     return spark
 
 
+def has_session() -> bool:
+    """Whether this process has a session open already."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
 def reads_delta(spark: "SparkSession") -> bool:
     """Whether the session has Delta's own reader: its jars are on the class path, and it was set up with them."""
     return DELTA_EXTENSION in str(spark.conf.get("spark.sql.extensions", ""))

@@ -10,7 +10,7 @@ from parley.core.settings import Settings
 from parley.pipeline.hubs import HubRef, find_hubs
 from parley.pipeline.lake import Lake
 from parley.pipeline.progress import Progress
-from parley.pipeline.session import open_session, spark_errors
+from parley.pipeline.session import has_session, open_session, spark_errors
 from parley.workspace import discovery
 from parley.workspace.config import load_settings
 
@@ -89,9 +89,13 @@ def spark_when_needed(place: Place, progress: Progress) -> "Generator[Callable[[
 
 @contextmanager
 def spark_session(place: Place, progress: Progress) -> "Generator[SparkSession]":
-    """A session that ends with the block. What Spark fails with inside comes out as ``SparkFailed``."""
+    """A session that ends with the block, unless it was open before.
+
+    What Spark fails with inside comes out as ``SparkFailed``.
+    """
     if place.master is not None and place.remote is not None:
         raise InvalidInput("Give --master or --remote, not both")
+    borrowed = has_session()
     with progress.stage("starting Spark"):
         spark = open_session(master=place.master, remote=place.remote)
     try:
@@ -99,7 +103,8 @@ def spark_session(place: Place, progress: Progress) -> "Generator[SparkSession]"
     except spark_errors() as error:
         raise spark_failed(error) from error
     finally:
-        spark.stop()
+        if not borrowed:
+            spark.stop()
 
 
 def spark_failed(error: Exception) -> SparkFailed:

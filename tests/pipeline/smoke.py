@@ -1,0 +1,50 @@
+"""What has to work on every kind of Spark, as a program of its own: one process can have only one kind.
+
+``python -m tests.pipeline.smoke FOLDER --master URL`` or ``--remote URL`` reads the hubs under ``FOLDER/hubs`` through
+the data source, takes them into ``FOLDER/lake`` by Spark's tasks, builds all further tables and the report, and prints
+what it found as JSON.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from parley.app.pipeline.run import run_stages
+from parley.core.settings import PipelineSettings
+from parley.pipeline import open_session, register
+from parley.pipeline.hubs import find_hubs
+from parley.pipeline.ingest import ingest
+from parley.pipeline.lake import Lake, register_views
+from parley.pipeline.progress import Silent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--master")
+    parser.add_argument("--remote")
+    options = parser.parse_args()
+    few = {"spark.sql.shuffle.partitions": "2"}
+    spark = open_session(master=options.master, remote=options.remote, settings=few)
+    register(spark)
+    pattern = str(options.folder / "hubs" / "*")
+    source = spark.read.format("parley_hub").option("workspaces", pattern).option("events_per_partition", "40")
+    lake = Lake.open_or_create(options.folder / "lake")
+    hubs = find_hubs([pattern])
+    report = ingest(spark, lake, hubs, inline_events=0)
+    made = run_stages(spark, lake, hubs, PipelineSettings(), Silent())
+    register_views(spark, lake)
+    messages = "select count(*) as n from silver_messages"
+    found = {
+        "read": source.load().count(),
+        "ingested": report.events,
+        "by_sql": spark.sql("select count(distinct db_id, event_id) as n from bronze_events").collect()[0].n,
+        "messages": spark.sql(messages).collect()[0].n,
+        "report": made["report"],
+    }
+    spark.stop()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
