@@ -11,6 +11,7 @@ runs through Spark Connect too: outside ``session`` nothing touches a ``SparkCon
 is to run in tasks is written as a function of Arrow batches (``DataFrame.mapInArrow``) that can be pickled.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["open_session", "register"]
 
 
-def open_session(*, master: str | None = None, remote: str | None = None) -> "SparkSession":
+def open_session(
+    *, master: str | None = None, remote: str | None = None, settings: Mapping[str, str] | None = None
+) -> "SparkSession":
     """A Spark session as the pipeline needs it; see ``session.open_session``."""
     from parley.pipeline import session
 
-    return session.open_session(master=master, remote=remote)
+    return session.open_session(master=master, remote=remote, settings=settings)
 
 
 def register(spark: "SparkSession") -> None:
