@@ -25,10 +25,13 @@ from bench.load.chromium import find_chromium
 from bench.load.hub import MESSAGE_BYTES, Hub
 from bench.plan import Plan
 from bench.rivals import nats_jetstream, redis_streams
-from bench.scenarios import derived, fanout, history, hung, insert, move, page, tools
+from bench.scenarios import derived, fanout, history, hung, insert, lake, move, page, tools
 from parley.sandbox import missing
 
-SCENARIOS = ("insert", "edit", "tail", "replay", "move", "fanout", "derived", "hung", "tools", "page", "redis", "nats")
+SCENARIOS = (
+    *("insert", "edit", "tail", "replay", "move", "fanout"),
+    *("derived", "hung", "tools", "page", "lake", "redis", "nats"),
+)
 WITHOUT_FTS = "[search]\nfts = false\n"
 _LISTS = re.compile(r"\[([^][{}]*)\]")
 _RIVALS = {"redis": redis_streams, "nats": nats_jetstream}
@@ -65,6 +68,9 @@ async def run(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
             figures |= await _say("tools", tools.tools, hub, plan)
     if "page" in only:
         figures |= await _page(folder / "page", plan)
+    if "lake" in only:
+        _progress(f"the pipeline, over {plan.lake_small:,} and {plan.lake_large:,} events")
+        figures |= await asyncio.to_thread(lake.lake, folder / "lake", plan)
     rivals = {name: await _rival(name, folder / name, plan) for name in _RIVALS if name in only}
     about["machine"]["load_after"] = [round(load, 2) for load in os.getloadavg()]
     about["machine"]["python_loop_cpu_ms_after"] = machine.python_loop_cpu_ms()

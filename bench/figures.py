@@ -46,6 +46,11 @@ TARGETS = (
     Target("page_scroll_last", "cpu_ms_ratio", at_most=1.5),
     Target("page_scroll_last", "nodes_ratio", at_most=1.1),
     Target("memory", "resident_mb", at_most=120),
+    Target("lake_start", "seconds", at_most=10),
+    Target("lake_ingest", "per_second", at_least=500_000),
+    Target("lake_incremental", "of_full_ratio", at_most=0.15),
+    Target("lake_fold", "beside_duckdb_ratio", at_most=2.5),
+    Target("lake_memory", "driver_and_workers_mib", at_most=3_072),
 )
 
 AGENTLIP = {

@@ -26,6 +26,8 @@ class Plan:
     claims: int = 400
     page: int = 100_000
     page_screens: int = 300
+    lake_small: int = 1_000_000
+    lake_large: int = 5_000_000
 
     def quick(self) -> Self:
         """The same with a tenth of the work: to see that everything runs, not to judge by."""

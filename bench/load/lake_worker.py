@@ -1,0 +1,182 @@
+"""A process that does the pipeline's work when it is told to, so that its memory and time can be watched from outside.
+
+    python -m bench.load.lake_worker WORKSPACE LAKE      commands on stdin: ingest, build, fold, audit, enrich
+    python -m bench.load.lake_worker --duckdb LAKE OUT   the same fold in DuckDB, over the same files
+    python -m bench.load.lake_worker --python WORKSPACE  the pure fold over the log
+
+Each answers with JSON lines: what was done and the seconds it took, without the start of the process.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from parley.core.limits import TOMBSTONE
+
+CHECKSUM = "count(*), sum(version), sum(length(content_raw)), count(deleted_at)"
+"""What the folds must agree on."""
+_FOLD = """
+COPY (
+    WITH folded AS (
+        SELECT db_id, entity_id AS id,
+            arg_max(data_json, event_id) FILTER (name = 'message.created') AS created,
+            arg_max({'name': name, 'ts': ts, 'data_json': data_json}, event_id)
+                FILTER (name IN ('message.edited', 'message.deleted')) AS content,
+            arg_max({'ts': ts, 'data_json': data_json}, event_id) FILTER (name = 'message.deleted') AS deleted,
+            arg_max(data_json, event_id) FILTER (name = 'message.moved_topic') AS moved,
+            arg_max(data_json, event_id) FILTER (name <> 'message.created') AS change,
+            max(event_id) AS last_event_id
+        FROM read_parquet($files, hive_partitioning = true)
+        WHERE name IN ('message.created', 'message.edited', 'message.deleted', 'message.moved_topic')
+        GROUP BY ALL
+    )
+    SELECT db_id, id,
+        coalesce(moved->>'$.new_topic_id', created->>'$.message.topic_id') AS topic_id,
+        created->>'$.message.channel_id' AS channel_id,
+        created->>'$.message.sender' AS sender,
+        CASE WHEN content IS NULL THEN created->>'$.message.content_raw'
+            WHEN content.name = 'message.deleted' THEN '[deleted]'
+            ELSE content.data_json->>'$.new_content' END AS content_raw,
+        coalesce(CAST(change->>'$.version' AS BIGINT), 1) AS version,
+        created->>'$.message.created_at' AS created_at,
+        content.ts AS edited_at,
+        deleted.ts AS deleted_at,
+        deleted.data_json->>'$.deleted_by' AS deleted_by,
+        created->>'$.message.reply_to' AS reply_to,
+        last_event_id
+    FROM folded WHERE created IS NOT NULL
+) TO '{out}' (FORMAT parquet, COMPRESSION zstd)
+"""
+
+
+def main() -> int:
+    if sys.argv[1] == "--duckdb":
+        _say("fold", _duckdb(Path(sys.argv[2]), Path(sys.argv[3])))
+    elif sys.argv[1] == "--python":
+        _say("fold", _python(Path(sys.argv[2])))
+    else:
+        _serve(Path(sys.argv[1]), Path(sys.argv[2]))
+    return 0
+
+
+def _serve(folder: Path, lake_folder: Path) -> None:
+    """One session for all commands, as one run of the pipeline has."""
+    started = time.perf_counter()
+    from parley.pipeline.session import open_session
+
+    spark = open_session()
+    spark.range(1).count()
+    _say("start", {"seconds": time.perf_counter() - started})
+    work = _Work(spark, folder, lake_folder)
+    commands: dict[str, Callable[[], dict[str, Any]]] = {
+        "ingest": work.ingest,
+        "build": work.build,
+        "fold": work.fold,
+        "audit": work.audit,
+        "enrich": work.enrich,
+    }
+    for line in sys.stdin:
+        name = line.strip()
+        begun = time.perf_counter()
+        result = commands[name]()
+        _say(name, {"seconds": time.perf_counter() - begun, **result})
+    spark.stop()
+
+
+class _Work:
+    def __init__(self, spark: Any, folder: Path, lake_folder: Path) -> None:
+        from parley.pipeline.hubs import find_hubs
+        from parley.pipeline.lake import Lake
+
+        self._spark = spark
+        self._hubs = find_hubs([str(folder)])
+        self._lake = Lake.open_or_create(lake_folder)
+
+    def ingest(self) -> dict[str, Any]:
+        from parley.pipeline.ingest import ingest
+
+        return {"events": ingest(self._spark, self._lake, self._hubs).events}
+
+    def build(self) -> dict[str, Any]:
+        from parley.pipeline.silver import build_silver
+
+        return {"tables": len(build_silver(self._spark, self._lake).tables)}
+
+    def fold(self) -> dict[str, Any]:
+        """The messages alone, from bronze to one set of Parquet files."""
+        from parley.pipeline.fold import messages, read_facts
+        from parley.pipeline.lake.catalogue.bronze import EVENTS
+        from parley.pipeline.lake.reading import read_table
+
+        out = f"{self._lake.root}-fold"
+        events = read_table(self._spark, self._lake, EVENTS)
+        begun = time.perf_counter()
+        messages(events, read_facts(events)).write.mode("overwrite").option("compression", "zstd").parquet(out)
+        seconds = time.perf_counter() - begun
+        (row,) = self._spark.read.parquet(out).selectExpr(*CHECKSUM.split(", ")).collect()
+        return {"seconds": seconds, "checksum": list(row)}
+
+    def audit(self) -> dict[str, Any]:
+        from parley.pipeline.audit.run import audit
+
+        return {"damaged": audit(self._spark, self._hubs, lake=self._lake).damaged}
+
+    def enrich(self) -> dict[str, Any]:
+        """The built-in linkifier over all messages, each in its sandbox."""
+        from parley.core.clock import SystemClock
+        from parley.pipeline.enrich.plugins import choose
+        from parley.pipeline.enrich.run import enrich
+        from parley.pipeline.lake.catalogue.silver import MESSAGES
+        from parley.pipeline.lake.reading import read_table
+
+        chosen = choose(self._hubs, "links", SystemClock())
+        report = enrich(self._spark, self._lake, read_table(self._spark, self._lake, MESSAGES), chosen)
+        return {"messages": report.done, "failed": report.failed}
+
+
+def _duckdb(lake_folder: Path, out: Path) -> dict[str, Any]:
+    import duckdb
+
+    from parley.pipeline.lake import Lake
+    from parley.pipeline.lake.catalogue.bronze import EVENTS
+    from parley.pipeline.lake.commit import WHOLE, live_files, open_table
+
+    lake = Lake.open(lake_folder)
+    root = Path(lake.path(EVENTS))
+    files = [str(root / path) for path in live_files(open_table(lake, EVENTS), WHOLE)]
+    with duckdb.connect() as connection:
+        begun = time.perf_counter()
+        connection.execute(_FOLD.replace("{out}", str(out)).replace("'[deleted]'", f"'{TOMBSTONE}'"), {"files": files})
+        seconds = time.perf_counter() - begun
+        row = connection.execute(f"SELECT {CHECKSUM} FROM read_parquet('{out}')").fetchall()[0]
+    return {"seconds": seconds, "checksum": [int(value) for value in row]}
+
+
+def _python(folder: Path) -> dict[str, Any]:
+    from parley.core.fold import fold
+    from parley.workspace import discovery, queries
+    from parley.workspace.reading import open_reading
+
+    with open_reading(discovery.at(folder)) as reading:
+        begun = time.perf_counter()
+        state = fold(queries.logged_events(reading.connection))
+        seconds = time.perf_counter() - begun
+    rows = state.messages.values()
+    checksum = [
+        len(rows),
+        sum(row["version"] for row in rows),
+        sum(len(row["content_raw"]) for row in rows),
+        sum(row["deleted_at"] is not None for row in rows),
+    ]
+    return {"seconds": seconds, "checksum": checksum}
+
+
+def _say(name: str, result: dict[str, Any]) -> None:
+    print(json.dumps({"did": name, **result}), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
