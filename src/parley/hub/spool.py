@@ -72,6 +72,8 @@ class Spool:
         self._running: set[asyncio.Task[None]] = set()
         self._changed_ns = -1
         self._usable = False
+        for outcome in _OUTCOMES:
+            self._count(outcome, 0)
         self._bytes_max = hub.settings.limits.body_bytes_max * _ESCAPED + _FRAME_BYTES
 
     def open(self) -> None:
@@ -235,10 +237,11 @@ class Spool:
             "client": ("spool", 0),
         }
 
-    def _count(self, outcome: str) -> None:
-        self._hub.metrics.inc("parley_spool_requests_total", 1, outcome)
+    def _count(self, outcome: str, by: int = 1) -> None:
+        self._hub.metrics.inc("parley_spool_requests_total", by, outcome)
 
 
+_OUTCOMES: Final = ("answered", "refused", "unreadable")
 _REASONS: Final = {
     "name": "The file's name is not the request's id",
     "before_start": "The request was made before this hub started",
