@@ -429,6 +429,27 @@ def hook_moments() -> str:
     return table("program|`session-start`|`after-tool`|`before-stop`", rows)
 
 
+def lake_tables() -> str:
+    """Every table of the lake with its columns, as its files have them."""
+    from parley.pipeline.lake.catalogue import TABLES
+
+    rows = (
+        (code(each.view), each.meaning, ", ".join(f"`{column.name}` {_kind(column)}" for column in each.schema))
+        for each in TABLES
+    )
+    return table("table|holds|columns", rows)
+
+
+def _kind(column: Any) -> str:
+    return "timestamp" if str(column.type).startswith("timestamp") else str(column.type)
+
+
+def quarantine_reasons() -> str:
+    from parley.pipeline.fold import REASONS
+
+    return table("reason|an event is set aside when", ((code(reason), why) for reason, why in REASONS.items()))
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "rooms": rooms,
     "endpoints": endpoints,
@@ -447,6 +468,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "exits": exits,
     "commands": commands,
     "audit-checks": audit_checks,
+    "lake-tables": lake_tables,
+    "quarantine-reasons": quarantine_reasons,
     "mcp-tools": mcp_tools,
     "mcp-costs": mcp_costs,
     "mcp-results": mcp_results,

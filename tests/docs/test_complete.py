@@ -12,6 +12,8 @@ from parley.app.make import make_workspace
 from parley.client import AsyncClient, Client
 from parley.core.registry import registry
 from parley.hub.http.table import ENDPOINTS
+from parley.pipeline.fold import REASONS
+from parley.pipeline.lake.catalogue import TABLES as LAKE_TABLES
 from scripts.docs import ROOT, command_helps
 from tests.campaign import __main__ as campaigns
 from tests.docs.markdown import document
@@ -33,6 +35,11 @@ EXPECTED = {
         *(f"|{int(code)}|" for code in PUBLIC.exits),
     ],
     "docs/cli.md": [f"## `{name}`" for name in COMMANDS],
+    "docs/pipeline.md": [
+        *(f"`{table.view}`" for table in LAKE_TABLES),
+        *(f"`{column}`" for table in LAKE_TABLES for column in table.schema.names),
+        *(f"`{reason}`" for reason in REASONS),
+    ],
     "docs/testing.md": [f"`{name}`" for name in (*campaigns.NAMES, *benchmarks.SCENARIOS)],
 }
 

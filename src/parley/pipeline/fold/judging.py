@@ -3,20 +3,6 @@
 The hub never writes such events; a damaged file, a foreign tool or a newer hub may. An event is judged in the state
 that the accepted ones before it have made, so that each refusal is that of one event, and the rest folds as if it had
 never been there: the pure fold of what is accepted never fails, and Spark's fold of it is the same.
-
-==================  ==============================================================================
-``unknown_name``    the name is in no catalogue: a newer hub wrote it, or nobody
-``malformed``       the payload is no JSON object, or lacks what an event of this name must tell
-``wrong_entity``    the payload is about another entity than the event's columns say
-``unknown_channel`` the channel does not exist at this event
-``unknown_topic``   a topic that it names does not exist at this event
-``unknown_message`` the message does not exist at this event, or is in an archive
-``unknown_task``    the task does not exist at this event; likewise ``unknown_lease`` and ``unknown_agent``
-``created_twice``   the thing is there already
-``version_jump``    the version does not follow the message's last one
-``generation_jump`` a task's or a lease's generation does not follow those before it
-``wrong_topic``     it moves a message out of a topic that the message is not in
-==================  ==============================================================================
 """
 
 from dataclasses import dataclass
@@ -31,21 +17,22 @@ from parley.pipeline.fold.payloads import named
 from parley.pipeline.fold.shapes import seen
 from parley.pipeline.fold.walking import refusals
 
-REASONS: Final = (
-    "unknown_name",
-    "malformed",
-    "wrong_entity",
-    "unknown_channel",
-    "unknown_topic",
-    "unknown_message",
-    "unknown_task",
-    "unknown_lease",
-    "unknown_agent",
-    "created_twice",
-    "version_jump",
-    "generation_jump",
-    "wrong_topic",
-)
+REASONS: Final = {
+    "unknown_name": "the name is in no catalogue: a newer hub wrote it, or nobody",
+    "malformed": "the payload is no JSON object, or lacks what an event of this name must tell",
+    "wrong_entity": "the payload is about another entity than the event's columns say",
+    "unknown_channel": "the channel does not exist at this event",
+    "unknown_topic": "a topic that it names does not exist at this event",
+    "unknown_message": "the message does not exist at this event, or is in an archive",
+    "unknown_task": "the task does not exist at this event",
+    "unknown_lease": "the lease does not exist at this event",
+    "unknown_agent": "the agent does not exist at this event",
+    "created_twice": "the thing is there already",
+    "version_jump": "the version does not follow the message's last one",
+    "generation_jump": "the generation of a task or of a lease does not follow those before it",
+    "wrong_topic": "it moves a message out of a topic that the message is not in",
+}
+"""Why an event is set aside."""
 
 
 @dataclass(frozen=True, slots=True)
