@@ -107,6 +107,10 @@ def forgeries(value: bytes) -> Iterator[bytes]:
     yield b"\xff" * 100
 
 
+TELLING_BYTES = 8
+"""A letter of a session also stands in the refusal's own words."""
+
+
 def test_a_forged_session_is_refused(sessions: PageSessions) -> None:
     value = value_of(started(sessions))
     forged = [*forgeries(value), *(value[:length] for length in range(1, len(value)))]
@@ -114,7 +118,8 @@ def test_a_forged_session_is_refused(sessions: PageSessions) -> None:
         assert not sessions.is_valid(each), each
         with pytest.raises(InvalidAuth) as refused:
             sessions.find(NAME.encode() + b"=" + each)
-        assert each.decode("latin-1") not in str(refused.value)
+        if len(each) >= TELLING_BYTES:
+            assert each.decode("latin-1") not in str(refused.value)
     assert sessions.is_valid(value)
 
 

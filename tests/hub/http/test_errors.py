@@ -19,6 +19,7 @@ from parley.sqlite import open_writer
 from parley.workspace.layout import Workspace
 from tests.hub.conftest import MakeHub
 from tests.hub.hubs import Api, OpenHub, open_hub, workspace_in
+from tests.hub.test_spool import Spooled
 
 CHANNELS = "/api/v1/channels"
 
@@ -200,6 +201,13 @@ async def _lease_lost(make: MakeHub) -> httpx.Response:
     return await hub.api.client.patch(f"/api/v1/leases/{lease['id']}", json=renewal)
 
 
+async def _spool_refused(make: MakeHub) -> httpx.Response:
+    """It is answered in a file, in the same shape."""
+    spooled = Spooled(await make())
+    status, body = await spooled.ask(spooled.request(made_ms=0))
+    return httpx.Response(status, json=body)
+
+
 def checkpoint(workspace: Workspace) -> None:
     connection = open_writer(workspace.db)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -240,6 +248,7 @@ CASES: dict[str, Callable[[MakeHub], Awaitable[httpx.Response]]] = {
     "TASK_HELD": _task_held,
     "TASK_NOT_HELD": _task_not_held,
     "TASK_CLOSED": _task_closed,
+    "SPOOL_REFUSED": _spool_refused,
     "LEASE_CONFLICT": _lease_conflict,
     "LEASE_LOST": _lease_lost,
     "RATE_LIMITED": _rate_limited,
