@@ -81,3 +81,7 @@ VERSION_MAX: Final = 2**53 - 1
 """The largest integer that every JSON reader holds exactly; a message cannot be changed more often."""
 TOMBSTONE: Final = "[deleted]"
 """What replaces the content of a deleted message."""
+DESTINATION_CHARS_MAX: Final = 200
+"""A topic's or a group's name, or a key in hexadecimal."""
+MENTIONS_MAX: Final = 50
+"""Members that one message may mention; more is what a group is for."""
