@@ -196,9 +196,12 @@ def test_a_fold_can_go_on_from_a_state() -> None:
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        (("topic.created", {"topic": {**TOPIC, "channel_id": "ch_9"}}), "refers to unknown 'ch_9'"),
+        (("topic.created", {"topic": {**TOPIC, "id": "topic_3", "channel_id": "ch_9"}}), "refers to unknown 'ch_9'"),
         (("topic.renamed", {"topic_id": "topic_9", "old_title": "", "new_title": ""}), "refers to unknown 'topic_9'"),
-        (("message.created", {"message": {**MESSAGE, "topic_id": "topic_9"}}), "refers to unknown 'topic_9'"),
+        (
+            ("message.created", {"message": {**MESSAGE, "id": "msg_2", "topic_id": "topic_9"}}),
+            "refers to unknown 'topic_9'",
+        ),
         (("message.deleted", {"message_id": "msg_9", "deleted_by": "a", "version": 2}), "refers to unknown 'msg_9'"),
         (("topic.attachment_added", {"attachment": {**ATTACHMENT, "topic_id": "no"}}), "refers to unknown 'no'"),
         (("message.enriched", {"message_id": "msg_9", "plugin_name": "p"}), "refers to unknown 'msg_9'"),
@@ -268,6 +271,29 @@ def test_a_task_is_taken_at_the_next_generation_and_at_no_other(name: str, gener
 def test_leases_have_generations_that_only_grow() -> None:
     with pytest.raises(FoldError, match="generation 1 after 1"):
         folded(("lease.acquired", {"lease": LEASE}), ("lease.acquired", {"lease": {**LEASE, "id": "lease_2"}}))
+
+
+def test_a_lease_ends_at_the_generation_that_it_was_given() -> None:
+    with pytest.raises(FoldError, match="ends lease_1 of generation 1 at 2"):
+        folded(("lease.acquired", {"lease": LEASE}), ("lease.released", {"lease": {**LEASE, "generation": 2}}))
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("channel.created", {"channel": CHANNEL}),
+        ("topic.created", {"topic": TOPIC}),
+        ("message.created", {"message": MESSAGE}),
+        ("topic.attachment_added", {"attachment": ATTACHMENT}),
+        ("task.created", {"task": TASK}),
+        ("agent.registered", {"agent": AGENT}),
+    ],
+)
+def test_nothing_is_created_twice(name: str, data: Mapping[str, Any]) -> None:
+    once = () if (name, data) in START else ((name, data),)
+    assert folded(*once).last_event_id == len(START) + len(once)
+    with pytest.raises(FoldError, match="a second time"):
+        folded(*once, (name, data))
 
 
 def test_a_lease_that_ends_keeps_its_row() -> None:

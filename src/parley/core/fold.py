@@ -101,7 +101,7 @@ class LoggedEvent(NamedTuple):
 
 
 class FoldError(ValueError):
-    """The log contradicts itself: an event about something that does not exist, or out of order."""
+    """The log contradicts itself: an event about something that does not exist or is there already, or out of order."""
 
 
 @dataclass(slots=True)
@@ -146,13 +146,21 @@ def fold(events: Iterable[LoggedEvent], state: HubState | None = None) -> HubSta
     return state
 
 
+def _refuse_twice(rows: Mapping[str, Row], row_id: str, event: LoggedEvent) -> None:
+    """Ids are given once, so what is there cannot come into being."""
+    if row_id in rows:
+        raise FoldError(f"event {event.event_id} ({event.name}) creates {row_id} a second time")
+
+
 def _channel_created(state: HubState, event: LoggedEvent) -> None:
     channel = event.data["channel"]
+    _refuse_twice(state.channels, channel["id"], event)
     state.channels[channel["id"]] = {column: channel.get(column) for column in TABLES["channels"]}
 
 
 def _topic_created(state: HubState, event: LoggedEvent) -> None:
     topic = event.data["topic"]
+    _refuse_twice(state.topics, topic["id"], event)
     _ = state.channels[topic["channel_id"]]
     state.topics[topic["id"]] = {column: topic.get(column) for column in TABLES["topics"]}
 
@@ -164,6 +172,7 @@ def _topic_renamed(state: HubState, event: LoggedEvent) -> None:
 
 def _message_created(state: HubState, event: LoggedEvent) -> None:
     message = event.data["message"]
+    _refuse_twice(state.messages, message["id"], event)
     state.topics[message["topic_id"]]["updated_at"] = event.ts
     state.messages[message["id"]] = {column: message.get(column) for column in TABLES["messages"]}
     state.last_touched[message["id"]] = event.event_id
@@ -212,6 +221,7 @@ def _message_moved(state: HubState, event: LoggedEvent) -> None:
 
 def _attachment_added(state: HubState, event: LoggedEvent) -> None:
     attachment = event.data["attachment"]
+    _refuse_twice(state.topic_attachments, attachment["id"], event)
     _ = state.topics[attachment["topic_id"]]
     row = {column: attachment.get(column) for column in TABLES["topic_attachments"]}
     row["value_json"] = canonical_json(attachment["value_json"]).decode()
@@ -246,6 +256,7 @@ def _message_enriched(state: HubState, event: LoggedEvent) -> None:
 
 def _task_created(state: HubState, event: LoggedEvent) -> None:
     task = event.data["task"]
+    _refuse_twice(state.tasks, task["id"], event)
     _ = state.topics[task["topic_id"]]
     state.tasks[task["id"]] = {column: task.get(column) for column in TABLES["tasks"]}
 
@@ -272,7 +283,11 @@ def _lease_acquired(state: HubState, event: LoggedEvent) -> None:
 
 
 def _lease_ended(state: HubState, event: LoggedEvent) -> None:
-    _ = state.leases[event.data["lease"]["id"]]
+    """What ends is the lease as it was given; its generation never changes."""
+    lease = event.data["lease"]
+    before = state.leases[lease["id"]]["generation"]
+    if lease["generation"] != before:
+        raise FoldError(f"event {event.event_id} ends {lease['id']} of generation {before} at {lease['generation']}")
     _set_lease(state, event)
 
 
@@ -284,13 +299,18 @@ def _set_lease(state: HubState, event: LoggedEvent) -> None:
 
 
 def _agent_registered(state: HubState, event: LoggedEvent) -> None:
-    agent = event.data["agent"]
-    state.agents[agent["name"]] = {column: agent.get(column) for column in TABLES["agents"]}
+    _refuse_twice(state.agents, event.data["agent"]["name"], event)
+    _set_agent(state, event)
 
 
 def _agent_changed(state: HubState, event: LoggedEvent) -> None:
     _ = state.agents[event.data["agent"]["name"]]
-    _agent_registered(state, event)
+    _set_agent(state, event)
+
+
+def _set_agent(state: HubState, event: LoggedEvent) -> None:
+    agent = event.data["agent"]
+    state.agents[agent["name"]] = {column: agent.get(column) for column in TABLES["agents"]}
 
 
 def _workspace_archived(state: HubState, event: LoggedEvent) -> None:

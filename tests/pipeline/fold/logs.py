@@ -151,6 +151,16 @@ def _confuse(event: Event, _: random.Random) -> list[Event]:
     return [event._replace(entity_id="msg_other")]
 
 
+def _mistake(event: Event, _: random.Random) -> list[Event]:
+    return [event._replace(entity_type="channel" if event.entity_type == "message" else "message")]
+
+
+def _regress(event: Event, rng: random.Random) -> list[Event]:
+    """Another generation, where the event tells of one."""
+    held = {key: event.data[key] for key in ("task", "lease") if key in event.data}
+    return _changed(event, **{key: {**row, "generation": rng.randrange(6)} for key, row in held.items()})
+
+
 _DAMAGES: tuple[Callable[[Event, random.Random], list[Event]], ...] = (
     _lose,
     _repeat,
@@ -160,4 +170,6 @@ _DAMAGES: tuple[Callable[[Event, random.Random], list[Event]], ...] = (
     _break,
     _rename,
     _confuse,
+    _mistake,
+    _regress,
 )

@@ -246,10 +246,11 @@ def _created(events: DataFrame, name: str, entity: str, table: str) -> DataFrame
 def topic_touches(events: DataFrame) -> DataFrame:
     """Each event that changed what a topic holds, once per topic: messages posted, moved away, moved in."""
     payload = parsed("data_json", "message struct<topic_id string>, old_topic_id string, new_topic_id string")
-    topics = F.array_compact(F.array("to.message.topic_id", "to.old_topic_id", "to.new_topic_id"))
+    moved = F.array_compact(F.array("to.old_topic_id", "to.new_topic_id"))
+    topics = F.when(F.col("name") == "message.created", F.array("to.message.topic_id")).otherwise(moved)
     return (
         named(events, "message.created", "message.moved_topic")
-        .select("db_id", "event_id", "ts", payload.alias("to"))
+        .select("db_id", "event_id", "ts", "name", payload.alias("to"))
         .select("db_id", F.explode(topics).alias("id"), "event_id", "ts")
     )
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from parley.pipeline.fold.payloads import named, parsed
+from parley.pipeline.fold.payloads import named
+from parley.pipeline.fold.shapes import seen
 
 ARCHIVE_TYPE = "db_id string, archive_event_id bigint, up_to bigint"
 
@@ -48,12 +49,12 @@ def read_facts(events: DataFrame) -> Facts:
 
 
 def read_archives(events: DataFrame) -> tuple[Archive, ...]:
-    """The archives that the events tell of."""
-    boundary = F.least(parsed("data_json", "up_to_event_id bigint")["up_to_event_id"], F.col("event_id"))
+    """The archives that the events tell of; one that cannot be read takes nothing."""
+    boundary = F.least("payload.up_to_event_id", "event_id")
     found: Any = (
-        named(events, "workspace.archived")
+        seen(named(events, "workspace.archived"))
+        .where("reason IS NULL")
         .select("db_id", "event_id", boundary.alias("up_to"))
-        .where("up_to IS NOT NULL")
         .collect()
     )
     return tuple(sorted(Archive(*row) for row in found))

@@ -14,16 +14,23 @@ from parley.pipeline.fold.payloads import KEYS, MESSAGE_EVENTS, named, of_entity
 def message_versions(events: DataFrame, before: DataFrame | None = None) -> DataFrame:
     """One row per version of a message. ``before`` holds the version of each message that was the newest so far."""
     changes = of_entity(events, *MESSAGE_EVENTS).withColumn("payload", parsed("data_json", _CHANGE))
+    name = F.col("name")
+    created, deleted = name == "message.created", name == "message.deleted"
     steps = changes.select(
         *KEYS,
         "event_id",
         "ts",
-        F.coalesce("payload.version", "payload.message.version").alias("version"),
+        F.when(created, F.col("payload.message.version")).otherwise(F.col("payload.version")).alias("version"),
         _kind().alias("change"),
-        F.coalesce("payload.message.content_raw", "payload.new_content", _tombstone()).alias("content_raw"),
-        F.coalesce("payload.message.topic_id", "payload.new_topic_id").alias("topic_id"),
-        F.coalesce("payload.message.sender", "payload.deleted_by").alias("actor"),
-        F.col("payload.message.reply_to").alias("reply_to"),
+        F.when(created, F.col("payload.message.content_raw"))
+        .when(name == "message.edited", F.col("payload.new_content"))
+        .when(deleted, F.lit(TOMBSTONE))
+        .alias("content_raw"),
+        F.when(created, F.col("payload.message.topic_id"))
+        .when(name == "message.moved_topic", F.col("payload.new_topic_id"))
+        .alias("topic_id"),
+        F.when(created, F.col("payload.message.sender")).when(deleted, F.col("payload.deleted_by")).alias("actor"),
+        F.when(created, F.col("payload.message.reply_to")).alias("reply_to"),
     )
     if before is not None:
         steps = before.withColumnRenamed("valid_from_event", "event_id").select(*steps.columns).unionByName(steps)
@@ -35,7 +42,8 @@ def message_versions(events: DataFrame, before: DataFrame | None = None) -> Data
 def topic_titles(events: DataFrame, before: DataFrame | None = None) -> DataFrame:
     """One row per title that a topic had. ``before`` holds the title of each topic that was the newest so far."""
     payload = parsed("data_json", "topic struct<title string>, new_title string")
-    title = F.coalesce("payload.topic.title", "payload.new_title").alias("title")
+    first, later = F.col("payload.topic.title"), F.col("payload.new_title")
+    title = F.when(F.col("name") == "topic.created", first).otherwise(later).alias("title")
     steps = (
         of_entity(events, "topic.created", "topic.renamed")
         .withColumn("payload", payload)
@@ -63,10 +71,6 @@ _CHANGE = (
     "message struct<version bigint, content_raw string, topic_id string, sender string, reply_to string>,"
     " version bigint, new_content string, new_topic_id string, deleted_by string"
 )
-
-
-def _tombstone() -> Column:
-    return F.when(F.col("name") == "message.deleted", F.lit(TOMBSTONE))
 
 
 def _kind() -> Column:

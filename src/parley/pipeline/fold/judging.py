@@ -5,6 +5,7 @@ that the accepted ones before it have made, so that each refusal is that of one 
 never been there: the pure fold of what is accepted never fails, and Spark's fold of it is the same.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -12,8 +13,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from parley.core.events import EVENTS
 from parley.pipeline.fold.facts import Facts
-from parley.pipeline.fold.payloads import named
+from parley.pipeline.fold.payloads import CHANGES, named
 from parley.pipeline.fold.shapes import seen
 from parley.pipeline.fold.walking import refusals
 
@@ -93,25 +95,40 @@ def _steps(looked_at: DataFrame, places: DataFrame, facts: Facts) -> DataFrame:
 
     Nothing is left out by what a payload holds: such a filter would be moved to where it parses every payload again.
     """
-    within = F.coalesce(
-        "payload.topic.channel_id",
-        "payload.message.topic_id",
-        "payload.attachment.topic_id",
-        "payload.new_topic_id",
-        "payload.task.topic_id",
-    )
     steps = looked_at.select(
         "db_id",
         F.col("entity_type").alias("entity"),
         F.col("entity_id").alias("id"),
         "event_id",
         F.col("name").alias("kind"),
-        F.coalesce("payload.message.version", "payload.version", "payload.task.generation").alias("version"),
+        _told(_VERSIONS).alias("version"),
         F.col("payload.old_topic_id").alias("source"),
-        within.alias("within"),
+        _told(_PLACES).alias("within"),
         "reason",
     )
     return _placed(steps, places, facts)
+
+
+_PLACES: Final = {
+    "topic.created": "topic.channel_id",
+    "message.created": "message.topic_id",
+    "topic.attachment_added": "attachment.topic_id",
+    "message.moved_topic": "new_topic_id",
+    "task.created": "task.topic_id",
+}
+"""Where an event says that its thing then is."""
+_VERSIONS: Final = {
+    "message.created": "message.version",
+    **dict.fromkeys(CHANGES, "version"),
+    **{name: f"{spec.entity}.generation" for name, spec in EVENTS.items() if spec.entity in ("task", "lease")},
+}
+"""Where an event says which version or generation its thing then has."""
+
+
+def _told(members: Mapping[str, str]) -> Column:
+    """The member that an event of its name tells it by. Others may be in a payload by chance, and mean nothing."""
+    of_name = [F.when(F.col("name") == name, F.col(f"payload.{member}")) for name, member in members.items()]
+    return F.coalesce(*of_name)
 
 
 def _places(events: DataFrame, facts: Facts, known: Known | None) -> DataFrame:
@@ -154,7 +171,7 @@ def _standing(known: Known) -> DataFrame:
         ("message", "message.created", known.messages, F.col("version"), F.col("topic_id")),
         ("attachment", "topic.attachment_added", known.attachments, no_number, no_text),
         ("task", "task.created", known.tasks, F.col("generation"), no_text),
-        ("lease", "lease.acquired", known.leases, no_number, no_text),
+        ("lease", "lease.acquired", known.leases, F.col("generation"), no_text),
         ("agent", "agent.registered", known.agents.withColumnRenamed("name", "id"), no_number, no_text),
     )
     rows = [

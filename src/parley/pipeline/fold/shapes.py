@@ -77,10 +77,15 @@ def _problem() -> Column:
         missing = reduce(Column.__or__, (F.col(f"payload.{member}").isNull() for member in needs))
         problem = problem.when((name == kind) & (missing | ~_fits(kind)), F.lit("malformed"))
         if kind != "workspace.archived":
-            problem = problem.when(
-                (name == kind) & (F.col(f"payload.{needs[0]}") != F.col("entity_id")), "wrong_entity"
-            )
+            problem = problem.when((name == kind) & ~_is(f"payload.{needs[0]}", F.col("entity_id")), "wrong_entity")
+    for entity in sorted({spec.entity for spec in EVENTS.values()}):
+        about_it = name.isin(*(kind for kind, spec in EVENTS.items() if spec.entity == entity))
+        problem = problem.when(about_it & ~_is("entity_type", F.lit(entity)), "wrong_entity")
     return problem
+
+
+def _is(column: str, value: Column) -> Column:
+    return F.col(column).eqNullSafe(value)
 
 
 def _fits(name: str) -> Column:

@@ -21,6 +21,7 @@ _CREATING: Final = (*_ONCE, "lease.acquired")
 _CHANGING: Final = ("message.edited", "message.deleted", "message.moved_topic")
 _TAKING: Final = ("task.claimed", "task.taken_over")
 _OF_TASKS: Final = (*_TAKING, "task.released", "task.completed", "task.cancelled", "task.expired")
+_OF_LEASES: Final = ("lease.released", "lease.expired")
 _PLACING: Final = (
     "topic.created",
     "message.created",
@@ -34,8 +35,7 @@ _NEEDING: Final = (
     "message.enriched",
     "topic.renamed",
     *_OF_TASKS,
-    "lease.released",
-    "lease.expired",
+    *_OF_LEASES,
     "agent.changed",
     "agent.left",
     "agent.swept",
@@ -86,7 +86,7 @@ def _problem(state: Column, step: Column, alive: Column) -> Column:
         F.when(kind.isin(*_ONCE) & alive, "created_twice")
         .when(kind.isin(*_NEEDING) & ~alive, missing)
         .when(kind.isin(*_CHANGING) & (step["version"] != state["version"] + 1), "version_jump")
-        .when(kind.isin(*_OF_TASKS) & (step["version"] != generation), "generation_jump")
+        .when(kind.isin(*_OF_TASKS, *_OF_LEASES) & (step["version"] != generation), "generation_jump")
         .when((kind == "message.moved_topic") & (step["source"] != state["topic"]), "wrong_topic")
         .when(kind.isin(*_PLACING) & ~step["there"], nowhere)
     )
