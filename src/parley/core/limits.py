@@ -85,3 +85,9 @@ DESTINATION_CHARS_MAX: Final = 200
 """A topic's or a group's name, or a key in hexadecimal."""
 MENTIONS_MAX: Final = 50
 """Members that one message may mention; more is what a group is for."""
+INVITE_CHARS_MAX: Final = 4_096
+"""An invite is pasted by people; a longer one was put together by somebody else."""
+INVITE_TEXT_CHARS_MAX: Final = 500
+"""A mesh's name, or the address of its broker."""
+INVITE_USES_MAX: Final = 10_000
+"""Members that one invite may let in; more is what another invite is for."""
