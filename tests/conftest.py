@@ -1,9 +1,17 @@
-"""What holds for every test: no setting of the machine leaks in, and no property test is judged by the clock."""
+"""What holds for every test: no setting of the machine leaks in, and no property test is judged by the clock.
+
+With several processes, one runs all tests that need Spark, so that one JVM runs and not one in each. Groups that marks
+name do not reach the scheduler of pytest-xdist 3.8 under pytest 9.2, so the path of a test decides.
+"""
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadGroupScheduling
+
+WITH_SPARK = ("tests/pipeline/", "tests/crash/test_lake.py")
 
 settings.register_profile("parley", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("parley")
@@ -14,3 +22,14 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("PARLEY_"):
             monkeypatch.delenv(name)
+
+
+class _OneProcessWithSpark(LoadGroupScheduling):
+    """The largest group is given out first, so the longest way begins at once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith(WITH_SPARK) else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadGroupScheduling | None:
+    return _OneProcessWithSpark(config, log) if config.getvalue("dist") == "loadgroup" else None

@@ -9,7 +9,6 @@ from tests.campaign.lake import lake_kills
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_kill_9_of_drivers_and_workers_leaves_bronze_equal_to_the_logs(tmp_path: Path) -> None:
     report = lake_kills(tmp_path, kills=4, seed=20260206, spark_every=2)
     assert report.violations == []

@@ -1,9 +1,9 @@
 """One Spark for all tests of the pipeline, and hubs whose logs are made without a server.
 
-Every test that asks for ``spark`` is put into one group, so that with several test processes one JVM runs and not one
-in each.
+The folder's tests run in one process, as ``tests/conftest.py`` has it, so that one JVM serves them all.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,15 +25,16 @@ TIMEOUT_SECONDS = 600
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator["SparkSession"]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """The embedded Spark, started once; its data source is registered."""
     from parley.pipeline import register
 
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        (tmp_path_factory.getbasetemp().parent / "spark").mkdir()  # fails in a second process
     session = open_session(settings={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
     register(session)
     yield session

@@ -12,7 +12,7 @@ from tests.pipeline.bronze import bronze_problems
 from tests.pipeline.clusters import connect_server, standalone
 from tests.pipeline.logs import log_rows, make_hub
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 STEPS = 60
 
 

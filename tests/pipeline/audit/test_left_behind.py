@@ -7,7 +7,7 @@ import pytest
 from tests.campaign.audited import audit_left
 from tests.campaign.kill import kill_cycles
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 SEED = 20260217
 
 
