@@ -177,21 +177,21 @@ def _inner(kind: inspect.Type) -> list[inspect.Type]:
             return [kind]
 
 
-def errors() -> str:
+def errors(speaker: str = "hub") -> str:
     same_code = [kind for each in registry().errors for kind in each.__subclasses__() if kind.code == each.code]
     rows = (
         (code(each.code), each.status, "yes" if each.transient else "no", _sentence(each.__doc__), each.hint)
         for each in sorted([*registry().errors, *same_code], key=lambda error: (error.status, error.code))
-        if each.on_wire
+        if each.on_wire and each.spoken_by == speaker
     )
     return table("code|status|transient|what it means|what to do", rows)
 
 
-def local_errors() -> str:
+def local_errors(speaker: str = "hub") -> str:
     rows = (
         (code(each.code), int(each.exit_code), _sentence(each.__doc__), each.hint)
         for each in registry().errors
-        if not each.on_wire
+        if not each.on_wire and each.spoken_by == speaker
     )
     return table("code|exit code|what it means|what to do", rows)
 

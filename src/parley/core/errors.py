@@ -47,6 +47,8 @@ class ParleyError(Exception):
     exit_code: ClassVar[Exit] = Exit.ERROR
     transient: ClassVar[bool] = False
     on_wire: ClassVar[bool] = True
+    spoken_by: ClassVar[str] = "hub"
+    """Whose protocol documents the code: ``hub``, ``broker`` or ``daemon``. The others may use it, too."""
     hint: str = ""
     """What to do next, in words for a person."""
 

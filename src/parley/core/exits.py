@@ -32,3 +32,6 @@ class Exit(IntEnum):
     BIND_REFUSED = 24, "the address to listen on is not allowed"
     WORKSPACE_UNSAFE = 25, "the workspace folder cannot be trusted or used"
     PLUGIN_UNAVAILABLE = 26, "a plugin that the workspace requires cannot run"
+    HOST_MISMATCH = 27, "the daemon's folder was made on another machine"
+    FEATURE_REFUSED = 28, "the broker lacks a feature that the daemon requires"
+    MEMBERSHIP_LOST = 29, "the member was removed from its mesh, or runs elsewhere"

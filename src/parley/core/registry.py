@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from parley.core import daemon_errors  # noqa: F401  registers what a daemon says no with
 from parley.core.errors import ERRORS, ParleyError
 from parley.core.events import EVENTS, EventSpec
 from parley.core.exits import Exit

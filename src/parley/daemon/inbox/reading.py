@@ -1,0 +1,139 @@
+"""Reading the inbox: pages, what is new, what matches, and what has been seen."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from parley.core.errors import NotFound
+from parley.wire.broker import DestinationKind, Priority
+
+_COLUMNS: Final = (
+    "seq, id, mesh_id, client_message_id, broker_message_id, history_id, sender_id, sender_pubkey, sender_name,"
+    " recipient_id, destination_kind, destination_ref, priority, reply_to_id, mentioned, body, meta, key_epoch,"
+    " accepted_at, received_at, seen_at"
+)
+_WHERE: Final = (
+    "(?1 IS NULL OR mesh_id = ?1) AND (?2 IS NULL OR received_at >= ?2)"
+    " AND (?3 IS NULL OR (destination_kind = 'topic' AND destination_ref = ?3))"
+    " AND (?4 IS NULL OR sender_pubkey = ?4 OR sender_name = ?4) AND (?5 = 0 OR seen_at IS NULL)"
+    " AND (?6 IS NULL OR seq < ?6)"
+)
+_PAGE: Final = f"SELECT {_COLUMNS} FROM inbox WHERE {_WHERE} ORDER BY seq DESC LIMIT ?7"
+_MATCH: Final = (
+    f"SELECT {_COLUMNS} FROM inbox WHERE seq IN (SELECT rowid FROM inbox_fts WHERE inbox_fts MATCH ?8)"
+    f" AND {_WHERE} ORDER BY seq DESC LIMIT ?7"
+)
+_ONE: Final = f"SELECT {_COLUMNS} FROM inbox WHERE id = ?"
+_BY_SEQ: Final = f"SELECT {_COLUMNS} FROM inbox WHERE seq IN (SELECT value FROM json_each(?))"
+_SEEN: Final = "UPDATE inbox SET seen_at = ? WHERE seen_at IS NULL AND id IN (SELECT value FROM json_each(?))"
+_UNSEEN: Final = "SELECT count(*) FROM inbox WHERE seen_at IS NULL"
+_SEALED: Final = "SELECT count(*) FROM inbox WHERE sealed IS NOT NULL"
+
+
+class InboxMessage(msgspec.Struct, frozen=True):
+    """A message that arrived. ``body`` is None while no key opens it."""
+
+    seq: int
+    id: str
+    mesh_id: str
+    client_message_id: str
+    broker_message_id: str
+    history_id: int
+    sender_id: str
+    sender_pubkey: str
+    sender_name: str
+    recipient_id: str
+    destination_kind: DestinationKind
+    destination_ref: str
+    priority: Priority
+    reply_to_id: str | None
+    mentioned: bool
+    body: str | None
+    meta: dict[str, Any]
+    key_epoch: int | None
+    accepted_at: str
+    received_at: int
+    seen_at: int | None
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """Which messages are asked for; None is any."""
+
+    mesh_id: str | None = None
+    since_ms: int | None = None
+    topic: str | None = None
+    sender: str | None = None
+    unread_only: bool = False
+    before_seq: int | None = None
+    """The cursor of a page: messages that arrived before this one."""
+
+
+def page(db: apsw.Connection, wanted: Filter, limit: int) -> list[InboxMessage]:
+    """Messages, newest first."""
+    return _messages(db.execute(_PAGE, _values(wanted, limit)).fetchall())
+
+
+def search(db: apsw.Connection, query: str, wanted: Filter, limit: int) -> list[InboxMessage]:
+    """Messages that hold what the query asks for, newest first. What is no valid syntax is taken word by word."""
+    words = query.replace("\0", " ").split()
+    if not words:
+        return []
+    quoted = " ".join('"' + word.replace('"', '""') + '"' for word in words)
+    for attempt in (" ".join(words), quoted):
+        try:
+            return _messages(db.execute(_MATCH, (*_values(wanted, limit), attempt)).fetchall())
+        except apsw.SQLError:  # the result code with which FTS5 refuses a query's syntax
+            continue
+    return []
+
+
+def message(db: apsw.Connection, row_id: str) -> InboxMessage:
+    """One message. Raises ``NotFound``."""
+    found = _messages(db.execute(_ONE, (row_id,)).fetchall())
+    if not found:
+        raise NotFound(f"No such message in the inbox: {row_id}", id=row_id)
+    return found[0]
+
+
+def messages_at(db: apsw.Connection, seqs: Sequence[int]) -> dict[int, InboxMessage]:
+    """Messages by their place in the inbox; those that were removed are not among them."""
+    found = db.execute(_BY_SEQ, (msgspec.json.encode(list(seqs)).decode(),)).fetchall()
+    return {each.seq: each for each in _messages(found)}
+
+
+def mark_seen(db: apsw.Connection, ids: Sequence[str], *, now_ms: int) -> int:
+    """Marks messages as seen. How many were not before."""
+    db.execute(_SEEN, (now_ms, msgspec.json.encode(list(ids)).decode()))
+    return db.changes()
+
+
+def unseen_and_sealed(db: apsw.Connection) -> tuple[int, int]:
+    """How many messages nobody has seen, and how many no key opens."""
+    return _number(db, _UNSEEN), _number(db, _SEALED)
+
+
+def _values(wanted: Filter, limit: int) -> tuple[str | int | None, ...]:
+    return (
+        wanted.mesh_id,
+        wanted.since_ms,
+        wanted.topic,
+        wanted.sender,
+        int(wanted.unread_only),
+        wanted.before_seq,
+        limit,
+    )
+
+
+def _messages(rows: list[Any]) -> list[InboxMessage]:
+    return [_message(row) for row in rows]
+
+
+def _message(row: tuple[Any, ...]) -> InboxMessage:
+    values: tuple[Any, ...] = (*row[:14], bool(row[14]), row[15], msgspec.json.decode(row[16]), *row[17:])
+    return InboxMessage(*values)
+
+
+def _number(db: apsw.Connection, statement: str) -> int:
+    return int(str(db.execute(statement).fetchall()[0][0]))

@@ -1,0 +1,146 @@
+"""Storing what a broker delivers.
+
+A delivery is acknowledged when it is on disk, whether it is new, known already or cannot be read. A message is known by
+its mesh, sender, recipient and the sender's id for it: the same id of another sender is another message.
+What cannot be opened keeps its sealed bytes, and is tried again when a key arrives.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import apsw
+import msgspec
+
+from parley.daemon.inbox.events import DaemonEvent, append_event
+from parley.wire.broker import CarriedMessage, DeliveryStatus, Push
+
+_INSERT: Final = (
+    "INSERT INTO inbox (id, mesh_id, client_message_id, broker_message_id, history_id, sender_id, sender_pubkey,"
+    " sender_name, recipient_id, destination_kind, destination_ref, priority, reply_to_id, mentioned, body, meta,"
+    " sealed, key_epoch, accepted_at, received_at)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (mesh_id, sender_id, recipient_id, client_message_id) DO NOTHING RETURNING seq"
+)
+_STATUS: Final = (
+    "SELECT sealed IS NOT NULL FROM inbox"
+    " WHERE mesh_id = ? AND sender_id = ? AND recipient_id = ? AND client_message_id = ?"
+)
+_SEALED: Final = (
+    "SELECT seq, sender_pubkey, destination_kind, destination_ref, key_epoch, sealed, sender_name FROM inbox"
+    " WHERE mesh_id = ? AND sealed IS NOT NULL ORDER BY seq LIMIT ?"
+)
+_OPEN: Final = "UPDATE inbox SET body = ?, meta = ?, sealed = NULL WHERE seq = ?"
+
+
+class Opened(NamedTuple):
+    """What a sealed body says."""
+
+    body: str
+    meta: dict[str, Any]
+
+
+class SealedMessage(NamedTuple):
+    """What is needed to open a message."""
+
+    sender_pubkey: str
+    kind: str
+    ref: str
+    key_epoch: int | None
+    sealed: bytes
+
+
+Opener = Callable[[SealedMessage], Opened | None]
+"""Opens a message with the keys of its mesh; None when no key fits or the bytes were tampered with."""
+
+
+class Received(NamedTuple):
+    """What became of a delivery: how to acknowledge it, and the event if it was new."""
+
+    delivery_id: int
+    status: DeliveryStatus
+    event: DaemonEvent | None
+
+
+def receive(
+    db: apsw.Connection, push: Push, open_sealed: Opener, *, mesh_id: str, recipient_id: str, row_id: str, now_ms: int
+) -> Received:
+    """Inside the writer's transaction: stores the delivery unless it is known."""
+    message = push.message
+    key = (mesh_id, message.sender_id, recipient_id, message.client_message_id)
+    known = db.execute(_STATUS, key).fetchone()
+    if known is not None:
+        return Received(push.delivery_id, "undecryptable" if known[0] else "stored", None)
+    sealed = sealed_of(message)
+    opened = open_sealed(SealedMessage(message.sender, message.kind, message.ref, message.key_epoch, sealed))
+    seq = _insert(db, push, opened, sealed, mesh_id=mesh_id, recipient_id=recipient_id, row_id=row_id, now_ms=now_ms)
+    event = append_event(
+        db,
+        "decrypt_failed" if opened is None else "message",
+        {"id": row_id, "client_message_id": message.client_message_id},
+        now_ms=now_ms,
+        mesh_id=mesh_id,
+        inbox_seq=seq,
+    )
+    return Received(push.delivery_id, "undecryptable" if opened is None else "stored", event)
+
+
+def open_kept(
+    db: apsw.Connection, open_sealed: Opener, *, mesh_id: str, now_ms: int, limit: int = 1000
+) -> list[DaemonEvent]:
+    """Tries what could not be opened again, after a key arrived. One event for each that can be read now."""
+    events: list[DaemonEvent] = []
+    rows: list[Any] = db.execute(_SEALED, (mesh_id, limit)).fetchall()
+    for seq, sender, kind, ref, key_epoch, sealed, name in rows:
+        opened = open_sealed(SealedMessage(sender, kind, ref, key_epoch, sealed))
+        if opened is not None:
+            db.execute(_OPEN, (opened.body, msgspec.json.encode(opened.meta).decode(), seq))
+            data = {"sender_name": name}
+            events.append(append_event(db, "message_opened", data, now_ms=now_ms, mesh_id=mesh_id, inbox_seq=seq))
+    return events
+
+
+def sealed_of(message: CarriedMessage) -> bytes:
+    """The sealed bytes. Text that is not base64 is kept as it came: nothing opens it, and nothing is lost."""
+    try:
+        return base64.b64decode(message.body, validate=True)
+    except (binascii.Error, ValueError):
+        return message.body.encode("utf-8", "surrogatepass")
+
+
+def _insert(
+    db: apsw.Connection,
+    push: Push,
+    opened: Opened | None,
+    sealed: bytes,
+    *,
+    mesh_id: str,
+    recipient_id: str,
+    row_id: str,
+    now_ms: int,
+) -> int:
+    message = push.message
+    values = (
+        row_id,
+        mesh_id,
+        message.client_message_id,
+        message.broker_message_id,
+        message.history_id,
+        message.sender_id,
+        message.sender,
+        message.sender_name,
+        recipient_id,
+        message.kind,
+        message.ref,
+        message.priority,
+        message.reply_to,
+        int(push.mentioned),
+        None if opened is None else opened.body,
+        "{}" if opened is None else msgspec.json.encode(opened.meta).decode(),
+        sealed if opened is None else None,
+        message.key_epoch,
+        message.accepted_at,
+        now_ms,
+    )
+    return int(str(db.execute(_INSERT, values).fetchall()[0][0]))

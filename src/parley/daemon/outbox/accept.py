@@ -1,0 +1,175 @@
+"""Taking a message to be sent, and recognising one that was taken before.
+
+The id that a caller gives is bound to one request for good. What a caller is told who comes with an id again is a table
+over the state of its row and over whether it asks for the same thing; no branch of it changes an existing row::
+
+    no row             queued (202)
+    pending   same     queued (202)            other   409 outbox_pending_fingerprint_mismatch
+    inflight  same     inflight (202)          other   409 outbox_inflight_fingerprint_mismatch
+    done      same     duplicate (200)         other   409 outbox_done_fingerprint_mismatch
+    dead      same     409 outbox_dead_fingerprint_match        other   409 outbox_dead_fingerprint_mismatch
+    aborted   same     409 outbox_aborted_fingerprint_match     other   409 outbox_aborted_fingerprint_mismatch
+
+The same thing is the same fingerprint in the same mesh: the fingerprint itself does not name the mesh.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Literal, NamedTuple
+
+import apsw
+import msgspec
+
+from parley.core.canonical import canonical_json
+from parley.core.errors import IdempotencyKeyReused
+from parley.core.fingerprint import fingerprint_prefix, request_fingerprint
+from parley.daemon.outbox.rows import OutboxRow, by_client_id, by_id
+from parley.wire.broker import DestinationKind, Priority, Send, wire_fingerprint
+
+_PLAIN: Final = "1"
+_WITH_MENTIONS: Final = "1+mentions"
+_INSERT: Final = (
+    "INSERT INTO outbox (id, client_message_id, request_fingerprint, mesh_id, to_spec, destination_kind,"
+    " destination_ref, reply_to_id, priority, meta, mentions, payload, sender_identity, sealed, key_epoch,"
+    " wire_fingerprint, enqueued_at, next_attempt_at, status)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')"
+)
+
+
+class Destination(msgspec.Struct, frozen=True):
+    """Where a message goes: what the caller wrote, and what that meant in the mesh when it was accepted."""
+
+    mesh_id: str
+    to_spec: str
+    kind: DestinationKind
+    ref: str
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What a caller asks to be sent."""
+
+    client_message_id: str
+    destination: Destination
+    payload: bytes
+    priority: Priority = "next"
+    reply_to_id: str | None = None
+    meta: dict[str, Any] = {}
+    mentions: list[str] = []
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """A message as the broker will carry it: made once, so that each try sends the same bytes."""
+
+    sender: str
+    body: bytes
+    key_epoch: int | None
+    fingerprint: bytes
+
+
+class Taken(NamedTuple):
+    """What the caller is told: the row as it stands, and the status of the answer."""
+
+    row: OutboxRow
+    status: Literal[200, 202]
+    state: Literal["queued", "inflight", "done"]
+
+
+def message_fingerprint(message: Message) -> bytes:
+    """The fingerprint over what the caller can read, which stays on this machine. Raises ``InvalidInput``."""
+    # The form has no place for mentions; another version of it says that they are there.
+    extended: dict[str, Any] = {"meta": message.meta, "mentions": message.mentions}
+    return request_fingerprint(
+        version=_WITH_MENTIONS if message.mentions else _PLAIN,
+        kind=message.destination.kind,
+        ref=message.destination.ref,
+        reply_to=message.reply_to_id or "",
+        priority=message.priority,
+        meta=extended if message.mentions else message.meta,
+        body=message.payload,
+    )
+
+
+def sealed_fingerprint(message: Message, body_base64: str, key_epoch: int | None) -> bytes:
+    """The fingerprint that the broker will compute over the sealed message. Raises ``InvalidInput``."""
+    frame = Send(
+        client_message_id=message.client_message_id,
+        kind=message.destination.kind,
+        ref=message.destination.ref,
+        body=body_base64,
+        fingerprint="",
+        priority=message.priority,
+        reply_to=message.reply_to_id,
+        mentions=message.mentions,
+        key_epoch=key_epoch,
+    )
+    return wire_fingerprint(frame)
+
+
+def recognise(row: OutboxRow, mesh_id: str, fingerprint: bytes) -> Taken:
+    """What a caller is told who comes with the id of this row. Raises ``IdempotencyKeyReused``."""
+    same = row.mesh_id == mesh_id and row.request_fingerprint == fingerprint
+    if same and row.status == "pending":
+        return Taken(row, 202, "queued")
+    if same and row.status == "inflight":
+        return Taken(row, 202, "inflight")
+    if same and row.status == "done":
+        return Taken(row, 200, "done")
+    details: dict[str, object] = {
+        "client_message_id": row.client_message_id,
+        "conflict": f"outbox_{row.status}_fingerprint_{'match' if same else 'mismatch'}",
+        "daemon_fingerprint_prefix": fingerprint_prefix(row.request_fingerprint),
+        "broker_message_id": row.broker_message_id,
+    }
+    if same and row.status == "dead":
+        details["reason"] = row.last_error
+    raise IdempotencyKeyReused(f"The id belongs to a message that is {row.status}", **details)
+
+
+def accept(
+    db: apsw.Connection, message: Message, fingerprint: bytes, sealed: Sealed, *, row_id: str, now_ms: int
+) -> Taken:
+    """Inside the writer's transaction: the new row, or what the id means already. Raises ``IdempotencyKeyReused``."""
+    row = by_client_id(db, message.client_message_id)
+    if row is not None:
+        return recognise(row, message.destination.mesh_id, fingerprint)
+    insert(db, message, fingerprint, sealed, row_id=row_id, now_ms=now_ms)
+    return Taken(by_id(db, row_id), 202, "queued")
+
+
+def insert(
+    db: apsw.Connection, message: Message, fingerprint: bytes, sealed: Sealed, *, row_id: str, now_ms: int
+) -> None:
+    """Writes a row that is due at once."""
+    where = message.destination
+    values = (
+        row_id,
+        message.client_message_id,
+        fingerprint,
+        where.mesh_id,
+        where.to_spec,
+        where.kind,
+        where.ref,
+        message.reply_to_id,
+        message.priority,
+        canonical_json(message.meta).decode(),
+        canonical_json(message.mentions).decode(),
+        message.payload,
+        sealed.sender,
+        sealed.body,
+        sealed.key_epoch,
+        sealed.fingerprint,
+        now_ms,
+        now_ms,
+    )
+    db.execute(_INSERT, values)
+
+
+def settle_destination(
+    row: OutboxRow | None, to_spec: str, mesh_id: str | None, resolve: Callable[[], Destination]
+) -> Destination:
+    """Where a message goes. A retry of a known id means what it meant at first, also while the mesh cannot be asked.
+
+    ``resolve`` looks the name up in the mesh's roster, and raises when it cannot.
+    """
+    if row is not None and row.to_spec == to_spec and mesh_id in (None, row.mesh_id):
+        return Destination(row.mesh_id, row.to_spec, row.destination_kind, row.destination_ref)
+    return resolve()

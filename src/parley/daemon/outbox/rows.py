@@ -1,0 +1,131 @@
+"""A row of the outbox, and how to read one."""
+
+import base64
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import apsw
+import msgspec
+
+from parley.core.errors import NotFound
+from parley.wire.broker import DestinationKind, Priority, Send
+
+Status = Literal["pending", "inflight", "done", "dead", "aborted"]
+STATUSES: Final[tuple[Status, ...]] = ("pending", "inflight", "done", "dead", "aborted")
+
+
+class OutboxRow(msgspec.Struct, frozen=True):
+    """One message that this machine was asked to send. Its fields are the columns, in their order."""
+
+    seq: int
+    id: str
+    client_message_id: str
+    request_fingerprint: bytes
+    mesh_id: str
+    to_spec: str
+    destination_kind: DestinationKind
+    destination_ref: str
+    reply_to_id: str | None
+    priority: Priority
+    meta: str
+    mentions: str
+    payload: bytes
+    sender_identity: str
+    sealed: bytes
+    key_epoch: int | None
+    wire_fingerprint: bytes
+    enqueued_at: int
+    attempts: int
+    next_attempt_at: int
+    status: Status
+    last_error: str | None
+    delivered_at: int | None
+    broker_message_id: str | None
+    history_id: int | None
+    aborted_at: int | None
+    aborted_by: str | None
+    superseded_by: str | None
+    pruned_at: int | None
+
+
+COLUMNS: Final = ", ".join(OutboxRow.__struct_fields__)
+_BY_CLIENT_ID: Final = f"SELECT {COLUMNS} FROM outbox WHERE client_message_id = ?"
+_BY_ID: Final = f"SELECT {COLUMNS} FROM outbox WHERE id = ?"
+_PREDECESSOR: Final = f"SELECT {COLUMNS} FROM outbox WHERE superseded_by = ?"
+_LIST: Final = (
+    f"SELECT {COLUMNS} FROM outbox WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR mesh_id = ?2)"
+    " ORDER BY seq DESC LIMIT ?3"
+)
+_COUNTS: Final = "SELECT mesh_id, status, count(*), min(enqueued_at) FROM outbox GROUP BY mesh_id, status"
+
+
+def row_of(values: tuple[Any, ...]) -> OutboxRow:
+    """The row of a result with all columns."""
+    return OutboxRow(*values)
+
+
+def by_client_id(db: apsw.Connection, client_message_id: str) -> OutboxRow | None:
+    """The one row that this id is bound to, whatever became of it."""
+    values = db.execute(_BY_CLIENT_ID, (client_message_id,)).fetchone()
+    return None if values is None else row_of(values)
+
+
+def by_id(db: apsw.Connection, row_id: str) -> OutboxRow:
+    """The row. Raises ``NotFound``."""
+    values = db.execute(_BY_ID, (row_id,)).fetchone()
+    if values is None:
+        raise NotFound(f"No such outbox row: {row_id}", id=row_id)
+    return row_of(values)
+
+
+def find(db: apsw.Connection, name: str) -> OutboxRow:
+    """The row with this id or this client_message_id. Raises ``NotFound``."""
+    return by_client_id(db, name) or by_id(db, name)
+
+
+def list_rows(db: apsw.Connection, *, status: Status | None, mesh_id: str | None, limit: int) -> list[OutboxRow]:
+    """Rows, newest first."""
+    return [row_of(values) for values in db.execute(_LIST, (status, mesh_id, limit))]
+
+
+def chain(db: apsw.Connection, row: OutboxRow) -> list[OutboxRow]:
+    """The row with all that it replaced and all that replaced it, oldest first."""
+    before = list(_walk(db, _PREDECESSOR, row.id))
+    after: list[OutboxRow] = []
+    last = row
+    while last.superseded_by is not None:
+        last = by_id(db, last.superseded_by)
+        after.append(last)
+    return [*reversed(before), row, *after]
+
+
+def counts(db: apsw.Connection) -> list[tuple[str, Status, int, int]]:
+    """Per mesh and status: how many rows, and when the oldest was accepted."""
+    return [(str(mesh), status, int(number), int(oldest)) for mesh, status, number, oldest in _all(db, _COUNTS)]
+
+
+def send_frame(row: OutboxRow) -> Send:
+    """What goes to the broker: the same at every try, since all of it is in the row."""
+    return Send(
+        client_message_id=row.client_message_id,
+        kind=row.destination_kind,
+        ref=row.destination_ref,
+        body=base64.b64encode(row.sealed).decode(),
+        fingerprint=row.wire_fingerprint.hex(),
+        priority=row.priority,
+        reply_to=row.reply_to_id,
+        mentions=msgspec.json.decode(row.mentions, type=list[str]),
+        key_epoch=row.key_epoch,
+    )
+
+
+def _walk(db: apsw.Connection, statement: str, row_id: str) -> Iterator[OutboxRow]:
+    values = db.execute(statement, (row_id,)).fetchone()
+    while values is not None:
+        row = row_of(values)
+        yield row
+        values = db.execute(statement, (row.id,)).fetchone()
+
+
+def _all(db: apsw.Connection, statement: str) -> list[Any]:
+    return db.execute(statement).fetchall()

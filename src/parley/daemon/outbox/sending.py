@@ -1,0 +1,101 @@
+"""What the drain does to rows: take those that are due, and write down what became of each.
+
+An answer is written down by the message's own id, whenever it comes: a row whose answer was given up on may have been
+set back, taken again or declared dead meanwhile. That the broker has a message is the one fact that nothing later
+changes; all else holds only for a row that is still waiting for its answer.
+"""
+
+from typing import Final, NamedTuple
+
+import apsw
+
+from parley.daemon.outbox.rows import COLUMNS, OutboxRow, row_of
+
+RETRY_MS_MAX: Final = 300_000
+"""No wait between two tries is longer. A row that waits longer was written before the clock was set back."""
+
+_DUE: Final = (
+    f"SELECT {COLUMNS} FROM outbox WHERE mesh_id = ?1 AND status = 'pending'"
+    f" AND (next_attempt_at <= ?2 OR next_attempt_at > ?2 + {RETRY_MS_MAX}) ORDER BY seq LIMIT ?3"
+)
+_NEXT: Final = "SELECT min(next_attempt_at) FROM outbox WHERE mesh_id = ? AND status = 'pending'"
+_TAKE: Final = "UPDATE outbox SET status = 'inflight', attempts = attempts + 1 WHERE seq = ?"
+_DONE: Final = (
+    "UPDATE outbox SET status = 'done', delivered_at = ?2, broker_message_id = ?3, history_id = ?4, last_error = NULL"
+    " WHERE client_message_id = ?1 AND status IN ('pending', 'inflight', 'dead')"
+)
+_DONE_ABORTED: Final = (
+    "UPDATE outbox SET broker_message_id = ?2, history_id = ?3 WHERE client_message_id = ?1 AND status = 'aborted'"
+)
+_BACK: Final = (
+    "UPDATE outbox SET status = 'pending', next_attempt_at = ?2, last_error = ?3"
+    " WHERE client_message_id = ?1 AND status = 'inflight'"
+)
+_DEAD: Final = (
+    "UPDATE outbox SET status = 'dead', last_error = ?2"
+    " WHERE client_message_id = ?1 AND status IN ('pending', 'inflight')"
+)
+_AGE: Final = (
+    "UPDATE outbox SET status = 'dead', last_error = ?3"
+    " WHERE mesh_id = ?1 AND status = 'pending' AND enqueued_at < ?2 RETURNING client_message_id"
+)
+EXPIRED: Final = "expired: older than the broker is sure to recognise a repeated message"
+
+
+class Done(NamedTuple):
+    """The broker has the message."""
+
+    client_message_id: str
+    broker_message_id: str
+    history_id: int
+
+
+class BackOff(NamedTuple):
+    """Try again later; ``at_ms`` is wall-clock time, since it outlives the process."""
+
+    client_message_id: str
+    at_ms: int
+    error: str
+
+
+class Dead(NamedTuple):
+    """Trying again cannot help."""
+
+    client_message_id: str
+    error: str
+
+
+Settlement = Done | BackOff | Dead
+
+
+class Due(NamedTuple):
+    """Rows that are on their way now, and when the next one is due, if one waits."""
+
+    rows: list[OutboxRow]
+    next_ms: int | None
+    expired: list[str]
+
+
+def take_due(db: apsw.Connection, mesh_id: str, *, now_ms: int, limit: int, max_age_ms: int) -> Due:
+    """Marks up to ``limit`` rows as in flight, the oldest first. Rows that are too old to be sent safely die first."""
+    expired = [str(row[0]) for row in db.execute(_AGE, (mesh_id, now_ms - max_age_ms, EXPIRED)).fetchall()]
+    rows = [row_of(values) for values in db.execute(_DUE, (mesh_id, now_ms, limit)).fetchall()]
+    for row in rows:
+        db.execute(_TAKE, (row.seq,))
+    values = db.execute(_NEXT, (mesh_id,)).fetchone()
+    waiting = None if values is None or values[0] is None else int(str(values[0]))
+    return Due(rows, waiting, expired)
+
+
+def settle(db: apsw.Connection, settlement: Settlement, *, now_ms: int) -> bool:
+    """Writes down what became of a try. False if the row has moved on and it no longer matters."""
+    if isinstance(settlement, Done):
+        name, broker_id, history_id = settlement
+        db.execute(_DONE, (name, now_ms, broker_id, history_id))
+        if db.changes() == 0:
+            db.execute(_DONE_ABORTED, (name, broker_id, history_id))
+    elif isinstance(settlement, BackOff):
+        db.execute(_BACK, (settlement.client_message_id, settlement.at_ms, settlement.error))
+    else:
+        db.execute(_DEAD, (settlement.client_message_id, settlement.error))
+    return db.changes() > 0

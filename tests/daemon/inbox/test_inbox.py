@@ -1,0 +1,160 @@
+"""What arrives is stored once, kept when it cannot be read, and told of in a log with a cursor."""
+
+import apsw
+import pytest
+
+from parley.core.errors import NotFound
+from parley.daemon.inbox.events import append_event, events_after, newest_event, oldest_event, prune_events
+from parley.daemon.inbox.reading import Filter, mark_seen, message, messages_at, page, search, unseen_and_sealed
+from parley.daemon.inbox.receive import Opener, Received, open_kept, receive
+from parley.daemon.inbox.retention import flush, prune_inbox, remove
+from parley.wire.broker import Push
+from tests.daemon.world import BOB, NOW, commit, opens, opens_nothing, push
+
+
+def arrive(
+    inbox: apsw.Connection,
+    delivery: Push,
+    *,
+    opener: Opener = opens,
+    row_id: str | None = None,
+    now_ms: int = NOW,
+    recipient_id: str = "mem_bob",
+    mesh_id: str = "mesh_1",
+) -> Received:
+    name = row_id or f"in_{mesh_id}_{recipient_id}_{delivery.message.sender_id}_{delivery.message.client_message_id}"
+    return commit(
+        inbox,
+        lambda db: receive(
+            db, delivery, opener, mesh_id=mesh_id, recipient_id=recipient_id, row_id=name, now_ms=now_ms
+        ),
+    )
+
+
+def bodies(inbox: apsw.Connection, wanted: Filter | None = None) -> list[str | None]:
+    return [each.body for each in page(inbox, wanted or Filter(), 100)]
+
+
+def test_a_delivery_is_stored_with_all_that_came_with_it(inbox: apsw.Connection) -> None:
+    received = arrive(inbox, push(reply_to="bm_0", priority="now"))
+    assert (received.delivery_id, received.status) == (1, "stored")
+    (stored,) = page(inbox, Filter(), 10)
+    assert (stored.body, stored.reply_to_id, stored.priority) == ("hello", "bm_0", "now")
+    assert (stored.sender_name, stored.broker_message_id, stored.received_at) == ("alice", "bm_m-1", NOW)
+
+
+def test_a_delivery_that_comes_again_is_acknowledged_and_stored_once(inbox: apsw.Connection) -> None:
+    arrive(inbox, push(1))
+    again = arrive(inbox, push(2), row_id="in_other")
+    assert (again.delivery_id, again.status, again.event) == (2, "stored", None)
+    assert bodies(inbox) == ["hello"]
+    assert len(events_after(inbox, 0, 10)) == 1
+
+
+def test_nobody_can_keep_anothers_message_out_by_using_its_id_first(inbox: apsw.Connection) -> None:
+    arrive(inbox, push(1, "deploy-42", "from mallory", sender_id="mem_mallory", sender="c" * 64))
+    arrive(inbox, push(2, "deploy-42", "from alice"))
+    assert bodies(inbox) == ["from alice", "from mallory"]
+
+
+def test_each_local_recipient_of_one_message_gets_it(inbox: apsw.Connection) -> None:
+    arrive(inbox, push(1), recipient_id="mem_bob")
+    arrive(inbox, push(2), recipient_id="mem_carol")
+    arrive(inbox, push(3), mesh_id="mesh_2")
+    assert bodies(inbox) == ["hello", "hello", "hello"]
+
+
+def test_what_cannot_be_opened_is_kept_flagged_and_acknowledged_as_such(inbox: apsw.Connection) -> None:
+    received = arrive(inbox, push(1), opener=opens_nothing)
+    assert received.status == "undecryptable"
+    assert received.event is not None
+    assert received.event.kind == "decrypt_failed"
+    assert bodies(inbox) == [None]
+    assert unseen_and_sealed(inbox) == (1, 1)
+    assert arrive(inbox, push(2), row_id="in_2").status == "undecryptable", "also when it comes again"
+
+
+def test_what_was_kept_is_opened_when_a_key_arrives(inbox: apsw.Connection) -> None:
+    arrive(inbox, push(1), opener=opens_nothing)
+    assert commit(inbox, lambda db: open_kept(db, opens_nothing, mesh_id="mesh_1", now_ms=NOW)) == []
+    (event,) = commit(inbox, lambda db: open_kept(db, opens, mesh_id="mesh_1", now_ms=NOW))
+    assert event.kind == "message_opened"
+    assert bodies(inbox) == ["hello"]
+    assert [each.body for each in search(inbox, "hello", Filter(), 10)] == ["hello"]
+    assert arrive(inbox, push(2), row_id="in_2").status == "stored"
+
+
+def test_a_body_that_is_not_even_base64_is_kept_as_it_came(inbox: apsw.Connection) -> None:
+    assert arrive(inbox, push(1, body="no base64!")).status == "undecryptable"
+    kept = inbox.execute("SELECT sealed FROM inbox").fetchall()
+    assert kept == [(b"no base64!",)]
+
+
+def test_pages_are_newest_first_and_filtered(inbox: apsw.Connection) -> None:
+    arrive(inbox, push(1, "1", "one", kind="topic", ref="alerts"))
+    arrive(inbox, push(2, "2", "two"), now_ms=NOW + 10)
+    arrive(inbox, push(3, "3", "three", sender_id="mem_c", sender="c" * 64, sender_name="carol"), mesh_id="mesh_2")
+    assert bodies(inbox) == ["three", "two", "one"]
+    assert bodies(inbox, Filter(topic="alerts")) == ["one"]
+    assert bodies(inbox, Filter(sender="carol")) == ["three"]
+    assert bodies(inbox, Filter(sender="c" * 64)) == ["three"]
+    assert bodies(inbox, Filter(mesh_id="mesh_1")) == ["two", "one"]
+    assert bodies(inbox, Filter(since_ms=NOW + 10)) == ["two"]
+    assert bodies(inbox, Filter(before_seq=3)) == ["two", "one"]
+    assert [each.body for each in page(inbox, Filter(), 1)] == ["three"]
+
+
+def test_what_was_seen_is_no_longer_unread(inbox: apsw.Connection) -> None:
+    arrive(inbox, push(1, "1"), row_id="in_1")
+    arrive(inbox, push(2, "2"), row_id="in_2")
+    assert commit(inbox, lambda db: mark_seen(db, ["in_1", "in_9"], now_ms=NOW + 1)) == 1
+    assert commit(inbox, lambda db: mark_seen(db, ["in_1"], now_ms=NOW + 2)) == 0
+    assert [each.id for each in page(inbox, Filter(unread_only=True), 10)] == ["in_2"]
+    assert message(inbox, "in_1").seen_at == NOW + 1
+
+
+def test_search_takes_syntax_and_what_is_none(inbox: apsw.Connection) -> None:
+    arrive(inbox, push(1, "1", "the build is done"))
+    arrive(inbox, push(2, "2", "c++ hub-lock"))
+    for query, found in (("build", 1), ("buil*", 1), ("hub-lock", 1), ('"', 0), ("", 0), ("nothing", 0)):
+        assert len(search(inbox, query, Filter(), 10)) == found, query
+    assert search(inbox, "build", Filter(mesh_id="mesh_2"), 10) == []
+
+
+def test_what_is_old_or_thrown_away_is_forgotten(inbox: apsw.Connection) -> None:
+    for number in range(4):
+        arrive(inbox, push(number, str(number)), row_id=f"in_{number}", now_ms=NOW + number)
+    commit(inbox, lambda db: remove(db, "in_3"))
+    with pytest.raises(NotFound):
+        commit(inbox, lambda db: remove(db, "in_3"))
+    assert commit(inbox, lambda db: prune_inbox(db, before_ms=NOW + 1)) == 1
+    assert [each.id for each in page(inbox, Filter(), 10)] == ["in_2", "in_1"]
+    assert commit(inbox, lambda db: flush(db, mesh_id="mesh_2", before_ms=None)) == 0
+    assert commit(inbox, lambda db: flush(db, mesh_id="mesh_1", before_ms=NOW + 2)) == 1
+    assert commit(inbox, lambda db: flush(db, mesh_id=None, before_ms=None)) == 1
+    assert search(inbox, "hello", Filter(), 10) == []
+    with pytest.raises(NotFound):
+        message(inbox, "in_0")
+
+
+def test_the_log_is_resumed_from_a_cursor_that_never_repeats(inbox: apsw.Connection) -> None:
+    assert (newest_event(inbox), oldest_event(inbox)) == (0, None)
+    arrive(inbox, push(1, "1"), row_id="in_1")
+    commit(inbox, lambda db: append_event(db, "broker_status", {"status": "open"}, now_ms=NOW + 9, mesh_id="mesh_1"))
+    first, second = events_after(inbox, 0, 10)
+    assert (first.kind, second.kind, second.data) == ("message", "broker_status", {"status": "open"})
+    assert events_after(inbox, first.event_id, 10) == [second]
+    assert first.inbox_seq is not None
+    assert messages_at(inbox, [first.inbox_seq])[first.inbox_seq].body == "hello"
+    assert commit(inbox, lambda db: prune_events(db, before_ms=NOW + 10)) == 2
+    assert newest_event(inbox) == second.event_id
+    later = commit(inbox, lambda db: append_event(db, "system", {}, now_ms=NOW))
+    assert later.event_id == second.event_id + 1
+    assert oldest_event(inbox) == later.event_id
+
+
+def test_a_mention_is_marked(inbox: apsw.Connection) -> None:
+    delivery = push(1, kind="topic", ref="alerts")
+    arrive(inbox, Push(1, 1, True, delivery.message))
+    assert [each.mentioned for each in page(inbox, Filter(), 10)] == [True]
+    assert BOB not in [each.sender_pubkey for each in page(inbox, Filter(), 10)]
