@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -90,21 +91,38 @@ def replace_database(workspace: Workspace, source: Path) -> None:
 
 
 class LossyProxy:
-    """A proxy in front of a hub that forwards requests and, when told to, loses the answers."""
+    """A proxy in front of a hub that forwards requests and, when told to, loses answers or keeps them back."""
 
-    def __init__(self, hub_port: int) -> None:
+    def __init__(self, hub_port: int, change: Callable[[bytes], bytes] = bytes) -> None:
+        """``change`` is given each answer as it is to be passed on."""
         self._hub_port = hub_port
+        self._change = change
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.answers_to_lose = 0
         self.answers_lost = 0
+        self.loses_each_write_once = False
+        self.keeps_back = False
+        self._kept_back = 0
+        self._one_more = threading.Condition()
+        self._written: set[bytes] = set()
+        self._sockets: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
-        self._sockets: list[socket.socket] = []
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def stand_before(self, hub: HubProcess) -> None:
+        """Lets whoever looks for the hub find this proxy."""
+        server = msgspec.structs.replace(hub.server, port=self.port)
+        hub.workspace.server_file.write_bytes(msgspec.json.encode(server))
+
+    def wait_until_kept_back(self, answers: int) -> None:
+        """Returns when the hub has answered so often, and nobody has heard it."""
+        with self._one_more:
+            assert self._one_more.wait_for(lambda: self._kept_back >= answers, DEADLINE_SECONDS), self._kept_back
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -120,30 +138,54 @@ class LossyProxy:
                 caller, _ = self._listener.accept()
             except OSError:
                 return
-            hub = socket.create_connection(("127.0.0.1", self._hub_port))
+            try:
+                hub = socket.create_connection(("127.0.0.1", self._hub_port))
+            except OSError:
+                _hang_up(caller)
+                continue
             self._sockets += [caller, hub]
+            request = bytearray()
             for target in (self._requests, self._answers):
-                thread = threading.Thread(target=target, args=(caller, hub))
+                thread = threading.Thread(target=target, args=(caller, hub, request))
                 self._threads.append(thread)
                 thread.start()
 
-    def _requests(self, caller: socket.socket, hub: socket.socket) -> None:
+    def _requests(self, caller: socket.socket, hub: socket.socket, request: bytearray) -> None:
         ours, theirs = f"127.0.0.1:{self.port}".encode(), f"127.0.0.1:{self._hub_port}".encode()
         with suppress(OSError):
             while data := caller.recv(65_536):
+                request += data
                 hub.sendall(data.replace(ours, theirs))
         _hang_up(hub)
 
-    def _answers(self, caller: socket.socket, hub: socket.socket) -> None:
+    def _answers(self, caller: socket.socket, hub: socket.socket, request: bytearray) -> None:
         with suppress(OSError):
             while data := hub.recv(65_536):
-                if self.answers_to_lose > 0:
-                    self.answers_to_lose -= 1
+                asked = bytes(request)
+                request.clear()
+                if self._loses(asked):
                     self.answers_lost += 1
                     break
-                caller.sendall(data)
+                if self.keeps_back:
+                    self._keep_back()
+                else:
+                    caller.sendall(self._change(data))
         _hang_up(caller)
         _hang_up(hub)
+
+    def _keep_back(self) -> None:
+        with self._one_more:
+            self._kept_back += 1
+            self._one_more.notify_all()
+
+    def _loses(self, request: bytes) -> bool:
+        if self.answers_to_lose > 0:
+            self.answers_to_lose -= 1
+            return True
+        if not self.loses_each_write_once or request.startswith(b"GET ") or request in self._written:
+            return False
+        self._written.add(request)
+        return True
 
 
 def _hang_up(end: socket.socket) -> None:

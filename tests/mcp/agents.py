@@ -1,4 +1,4 @@
-"""Agents for the tests: the official client, connected to ``parley mcp`` as an agent's program would be."""
+"""Agents for the tests: the official client, connected to ``parley mcp`` or to a hub as an agent's program would be."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -6,8 +6,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
+
+from tests.client.hubs import HubProcess
 
 CALL_SECONDS = 60.0
 
@@ -23,6 +27,20 @@ async def agent(root: Path, *flags: str, name: str = "tester", mode: str = "auto
     server = StdioServerParameters(command=program, args=arguments, env={"PARLEY_AGENT": name})
     async with Client(server, mode=mode, read_timeout_seconds=CALL_SECONDS) as client:
         yield Agent(client)
+
+
+@asynccontextmanager
+async def agent_over_http(
+    hub: HubProcess, path: str = "/mcp", *, name: str | None = "tester", mode: str = "auto", url: str | None = None
+) -> AsyncIterator["Agent"]:
+    """An agent that speaks over HTTP, to the hub itself or to what stands before it at ``url``."""
+    headers = {"Authorization": f"Bearer {hub.server.auth_token}"}
+    if name is not None:
+        headers["X-Parley-Agent"] = name
+    async with httpx2.AsyncClient(headers=headers, timeout=CALL_SECONDS) as http:
+        transport = streamable_http_client((url or hub.server.base_url) + path, http_client=http)
+        async with Client(transport, mode=mode, read_timeout_seconds=CALL_SECONDS) as client:
+            yield Agent(client)
 
 
 class Agent:

@@ -1,8 +1,6 @@
 """The tools over streamable HTTP, mounted in the hub."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -14,31 +12,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import JSONRPCError, jsonrpc_message_adapter
 
 from tests.client.hubs import HubProcess
-from tests.mcp.agents import CALL_SECONDS, Agent
-from tests.mcp.driving import drive
+from tests.mcp.agents import CALL_SECONDS
+from tests.mcp.agents import agent_over_http as agent
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
-
-
-@asynccontextmanager
-async def agent(
-    hub: HubProcess, path: str = "/mcp", *, name: str | None = "tester", mode: str = "auto"
-) -> AsyncIterator[Agent]:
-    """An agent that speaks over HTTP."""
-    headers = {"Authorization": f"Bearer {hub.server.auth_token}"}
-    if name is not None:
-        headers["X-Parley-Agent"] = name
-    async with httpx2.AsyncClient(headers=headers, timeout=CALL_SECONDS) as http:
-        transport = streamable_http_client(hub.server.base_url + path, http_client=http)
-        async with Client(transport, mode=mode, read_timeout_seconds=CALL_SECONDS) as client:
-            yield Agent(client)
-
-
-@pytest.mark.parametrize(("path", "profile"), [("/mcp", "default"), ("/mcp/full", "full")])
-async def test_every_tool_works_over_http(hub: HubProcess, path: str, profile: str) -> None:
-    async with agent(hub, path, name="driver") as client:
-        await drive(client, profile)
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

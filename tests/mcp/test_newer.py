@@ -1,115 +1,97 @@
-"""A hub that is newer than the tools: what it adds is ignored, and a protocol that it does not share is named."""
+"""A hub, a log or a database newer than the tools: what was added is passed over, what nobody knows is named."""
 
 import json
-import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
+from functools import partial
+from typing import Any
 
-import msgspec
+import apsw
 
-from parley.wire.server_file import ServerFile
-from parley.workspace import discovery
-from parley.workspace.reading import open_reading
-from tests.mcp.agents import agent
+from parley.client import Client
+from parley.wire.server_file import PROTOCOL_VERSION
+from tests.client.hubs import HubProcess, LossyProxy
+from tests.mcp.agents import agent, text_of
+from tests.mcp.driving import EFFECTS, NAME, TOOLS, arrange, call_all, effects, refusals
 
-TIME = "2027-01-01T00:00:00.000Z"
+LATER_EVENT = (
+    "INSERT INTO events (ts, name, entity_type, entity_id, data_json)"
+    " VALUES ('2027-01-01T00:00:00.000Z', 'message.sung', 'message', 'msg_1', '{\"melody\": \"la\"}')"
+)
+
+
+def with_more(value: Any) -> Any:
+    """The value with a member that nobody knows in every object."""
+    if isinstance(value, list):
+        return [with_more(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {**{name: with_more(each) for name, each in value.items()}, "added_later": {"of": ["a", "kind"]}}
+
+
+def changed(answer: bytes, protocol: str) -> bytes:
+    """An answer as a hub of a later year might give it."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if b"application/json" not in head:
+        return answer
+    later = json.dumps(with_more(json.loads(body))).replace(f'"{PROTOCOL_VERSION}"', f'"{protocol}"').encode()
+    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length")]
+    return b"\r\n".join([*lines, b"content-length: %d" % len(later), b"", later])
 
 
 @contextmanager
-def newer_hub(root: Path, protocol: str) -> Iterator[list[str]]:
-    """Something that answers in the place of a hub, as one of a later year might; the requests that it got."""
-    asked: list[str] = []
-    workspace = discovery.at(root)
-    with open_reading(workspace) as reading:
-        db_id = reading.db_id
-    health = {
-        "status": "ok",
-        "instance_id": "later",
-        "db_id": db_id,
-        "schema_version": 1,
-        "protocol_version": protocol,
-        "pid": 1,
-        "uptime_seconds": 1,
-        "mood": "fine",
-    }
-    message = {
-        "id": "msg_1",
-        "topic_id": "topic_1",
-        "channel_id": "ch_1",
-        "sender": "ann",
-        "content_raw": "hi",
-        "version": 1,
-        "created_at": TIME,
-        "colour": "green",
-    }
-    agent_row = {
-        "name": "ann",
-        "program": None,
-        "model": None,
-        "session": None,
-        "state": "active",
-        "registered_at": TIME,
-        "last_seen_at": TIME,
-        "hat": "straw",
-    }
-    answers = {
-        "/health": health,
-        "/api/v1/messages": {"message": message, "event_id": 7, "thanks": True},
-        "/api/v1/agents": {"agent": agent_row, "event_id": 8},
-    }
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer()
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self._answer()
-
-        def do_PATCH(self) -> None:
-            self.do_POST()
-
-        def _answer(self) -> None:
-            asked.append(self.path)
-            known = answers.get(self.path, answers["/api/v1/agents"])
-            body = json.dumps(known).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    serving = threading.Thread(target=server.serve_forever)
-    serving.start()
-    hint = ServerFile("later", db_id, server.server_port, "127.0.0.1", "token", 1, TIME)
-    workspace.server_file.write_bytes(msgspec.json.encode(hint))
+def newer(hub: HubProcess, protocol: str = PROTOCOL_VERSION) -> Iterator[None]:
+    """Lets the tools find the hub as one of a later year."""
+    proxy = LossyProxy(hub.server.port, partial(changed, protocol=protocol))
     try:
-        yield asked
+        proxy.stand_before(hub)
+        yield
     finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()
-        workspace.server_file.unlink()
+        proxy.close()
 
 
-async def test_what_a_newer_hub_adds_is_ignored(root: Path) -> None:
-    with newer_hub(root, "v1") as asked:
-        async with agent(root, name="ann") as client:
-            posted = await client.call("post", topic="topic_1", content="hi")
-            assert (posted["message_id"], posted["event_id"]) == ("msg_1", 7)
-        assert "/api/v1/messages" in asked
+async def test_every_tool_passes_over_what_a_newer_hub_adds(hub: HubProcess) -> None:
+    hub.stop()
+    write(hub, LATER_EVENT)
+    hub.start()
+    calls, start = arrange(hub.root)
+    with Client(hub.root, sender="ann") as ann:
+        told = ann.send_message(calls["post"]["topic"], "A word").message.id
+    with newer(hub):
+        async with agent(hub.root, "--profile", "full", "--no-start", name=NAME) as client:
+            assert refusals(await call_all(client, calls)) == {}
+            for tool in ("inbox", "wait"):
+                assert [each["id"] for each in (await client.call(tool, cursor=0))["news"]] == [told]
+            assert effects(hub.root, start) == EFFECTS + Counter(["message.created"])
 
 
-async def test_a_protocol_of_another_version_is_named_and_no_second_hub_is_started(root: Path) -> None:
-    with newer_hub(root, "v2") as asked:
-        async with agent(root, name="ann") as client:
-            refusal = await client.refused("post", topic="topic_1", content="hi")
-            assert (refusal["code"], refusal["transient"]) == ("HUB_NOT_RUNNING", False)
-            assert "speaks protocol v2" in refusal["error"]
-            assert "pip install -U parley-mesh" in refusal["hint"]
-        assert set(asked) == {"/health"}
+async def test_every_tool_names_a_protocol_that_it_does_not_speak_and_starts_no_second_hub(hub: HubProcess) -> None:
+    calls, start = arrange(hub.root)
+    with newer(hub, "v9"):
+        async with agent(hub.root, "--profile", "full", name=NAME) as client:
+            answers = await call_all(client, calls)
+    refused = refusals(answers)
+    assert set(refused.values()) == {"HUB_NOT_RUNNING"}
+    assert {name for name, tool in TOOLS.items() if tool.writes} <= set(refused)
+    for name in refused:
+        assert "speaks protocol v9" in text_of(answers[name])
+        assert "pip install -U parley-mesh" in text_of(answers[name])
+    assert effects(hub.root, start) == {}
+
+
+async def test_every_tool_refuses_a_database_of_a_newer_schema(hub: HubProcess) -> None:
+    calls, start = arrange(hub.root)
+    write(hub, "UPDATE meta SET value = '999' WHERE key = 'parley_schema'")
+    async with agent(hub.root, "--profile", "full", name=NAME) as client:
+        answers = await call_all(client, calls)
+    assert refusals(answers) == dict.fromkeys(TOOLS, "SCHEMA_TOO_NEW")
+    assert all("pip install -U parley-mesh" in text_of(answer) for answer in answers.values())
+    assert effects(hub.root, start) == {}
+
+
+def write(hub: HubProcess, statement: str) -> None:
+    """Writes into the database behind the hub's back."""
+    with apsw.Connection(str(hub.workspace.db)) as connection:
+        connection.execute(statement)
+    connection.close()

@@ -46,6 +46,8 @@ class InWorkspace:
         base_url = hint.base_url
         try:
             health = yield from _ask_health(base_url)
+        except ProtocolUnknown:
+            raise  # it runs, and through files it would say the same
         except HubNotRunning:
             by_file = spool_address(self.workspace)
             if by_file is None:
