@@ -23,7 +23,7 @@ from msgspec import inspect
 from parley.cli.root import root as command_line
 from parley.core import limits
 from parley.core.metrics import MIB
-from parley.core.registry import registry
+from parley.core.registry import CloseCode, registry
 from parley.core.settings import BUILTIN_PLUGINS, SettingSpec, table_specs
 from parley.hub.http.table import ENDPOINTS
 from parley.mcp.profiles import PROFILES, tools_of
@@ -187,6 +187,10 @@ def errors(speaker: str = "hub") -> str:
     return table("code|status|transient|what it means|what to do", rows)
 
 
+def broker_errors() -> str:
+    return errors("broker")
+
+
 def local_errors(speaker: str = "hub") -> str:
     rows = (
         (code(each.code), int(each.exit_code), _sentence(each.__doc__), each.hint)
@@ -197,8 +201,38 @@ def local_errors(speaker: str = "hub") -> str:
 
 
 def close_codes() -> str:
-    rows = ((each.code, each.meaning, "yes" if each.reconnect else "no") for each in registry().close_codes)
+    return _close_codes(registry().close_codes)
+
+
+def broker_close_codes() -> str:
+    return _close_codes(registry().broker_close_codes)
+
+
+def _close_codes(entries: Iterable[CloseCode]) -> str:
+    rows = ((each.code, each.meaning, "yes" if each.reconnect else "no") for each in entries)
     return table("code|meaning|connect again", rows)
+
+
+def broker_frames() -> str:
+    """Every frame between a daemon and a broker, with its members; those in brackets may be left out."""
+    from parley.wire import broker
+
+    speakers: dict[type, list[str]] = {}
+    for side, union in (("broker", broker.FromBroker), ("daemon", broker.FromDaemon)):
+        for frame in get_args(union):
+            speakers.setdefault(frame, []).append(side)
+    rows = (
+        (code(frame.__struct_config__.tag), ", ".join(sides), _frame_members(frame), _sentence(frame.__doc__))
+        for frame, sides in speakers.items()
+    )
+    return table("type|said by|members|meaning", rows)
+
+
+def _frame_members(frame: type) -> str:
+    described = inspect.type_info(frame)
+    assert isinstance(described, inspect.StructType)
+    named = (code(each.encode_name) if each.required else f"[{code(each.encode_name)}]" for each in described.fields)
+    return ", ".join(named) or "none"
 
 
 def events() -> str:
@@ -460,6 +494,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "errors": errors,
     "local-errors": local_errors,
     "close-codes": close_codes,
+    "broker-errors": broker_errors,
+    "broker-close-codes": broker_close_codes,
+    "broker-frames": broker_frames,
     "events": events,
     "limits": limit_table,
     "settings": settings,

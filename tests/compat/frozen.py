@@ -66,6 +66,7 @@ def current() -> dict[str, Any]:
             for spec in names.events
         },
         "close_codes": {str(entry.code): {"reconnect": entry.reconnect} for entry in names.close_codes},
+        "broker_close_codes": {str(each.code): {"reconnect": each.reconnect} for each in names.broker_close_codes},
         "error_codes": {
             error.code: {"status": error.status, "exit_code": int(error.exit_code), "transient": error.transient}
             for error in names.errors

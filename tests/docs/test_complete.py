@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -14,6 +15,7 @@ from parley.core.registry import registry
 from parley.hub.http.table import ENDPOINTS
 from parley.pipeline.fold import REASONS
 from parley.pipeline.lake.catalogue import TABLES as LAKE_TABLES
+from parley.wire.broker import FromBroker, FromDaemon
 from scripts.docs import ROOT, command_helps
 from tests.campaign import __main__ as campaigns
 from tests.docs.markdown import document
@@ -28,6 +30,11 @@ EXPECTED = {
         *(f"|{close.code}|" for close in PUBLIC.close_codes),
         *(f"`{endpoint.method} {endpoint.path}`" for endpoint in ENDPOINTS),
         *(f"`{param.name}`" for endpoint in ENDPOINTS for param in endpoint.params),
+    ],
+    "docs/broker-protocol.md": [
+        *(f"`{error.code}`" for error in PUBLIC.errors if error.spoken_by == "broker"),
+        *(f"|{close.code}|" for close in PUBLIC.broker_close_codes),
+        *(f"`{frame.__struct_config__.tag}`" for frame in (*get_args(FromBroker), *get_args(FromDaemon))),
     ],
     "docs/operations.md": [
         *(f"`{setting.name}`" for setting in PUBLIC.settings),

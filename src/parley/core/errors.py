@@ -29,7 +29,8 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
         ├── ProtocolUnknown          (a HubNotRunning that waiting and starting do not help)
         └── LakeTooNew               (a SchemaTooNew with another hint)
 
-A class with a ``code`` of its own is registered in ``ERRORS``; docs, OpenAPI and tests are made from that table.
+What only a broker says is in ``broker_errors``. A class with a ``code`` of its own is registered in ``ERRORS``; docs,
+OpenAPI and tests are made from that table.
 """
 
 from typing import ClassVar, Final

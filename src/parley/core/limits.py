@@ -91,3 +91,5 @@ INVITE_TEXT_CHARS_MAX: Final = 500
 """A mesh's name, or the address of its broker."""
 INVITE_USES_MAX: Final = 10_000
 """Members that one invite may let in; more is what another invite is for."""
+MESSAGE_META_BYTES_MAX: Final = 4_096
+"""What a sender lets everybody see is a label, not a payload."""

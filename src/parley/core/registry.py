@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from parley.core import daemon_errors  # noqa: F401  registers what a daemon says no with
+from parley.core import broker_errors, daemon_errors
 from parley.core.errors import ERRORS, ParleyError
 from parley.core.events import EVENTS, EventSpec
 from parley.core.exits import Exit
@@ -10,8 +10,12 @@ from parley.core.metrics import METRICS, MetricSpec
 from parley.core.settings import SettingSpec, setting_specs
 
 
+SPEAKERS = (broker_errors, daemon_errors)
+"""Modules whose errors are registered as they are loaded."""
+
+
 class CloseCode(NamedTuple):
-    """A WebSocket close code that the hub sends, and what a client does about it."""
+    """A WebSocket close code that a server of ours sends, and what a client does about it."""
 
     code: int
     meaning: str
@@ -35,6 +39,25 @@ CLOSE_CODES: tuple[CloseCode, ...] = (
 )
 
 
+BROKER_CLOSE_CODES: tuple[CloseCode, ...] = (
+    CloseCode(1000, "the daemon closed the connection", False),
+    CloseCode(1001, "the broker is shutting down; connect again after a while", True),
+    CloseCode(1002, "a frame that does not belong here, such as a second hello", False),
+    CloseCode(1008, "nothing was heard for too long, or the daemon was not ready in time", True),
+    CloseCode(1009, "a frame was larger than the limit", False),
+    CloseCode(1011, "the broker failed; connect again with backoff", True),
+    CloseCode(4001, "an admin closed the connection; the member may connect again when its user wants to", False),
+    CloseCode(4002, "the member left the mesh, was removed from it or was banned (MEMBERSHIP_ENDED)", False),
+    CloseCode(4003, "the member connected from elsewhere (CONNECTION_REPLACED)", False),
+    CloseCode(4004, "the member is connected from elsewhere (ALREADY_CONNECTED)", False),
+    CloseCode(4010, "a feature that the daemon requires is missing (FEATURE_UNAVAILABLE)", False),
+    CloseCode(4011, "a parameter of a required feature is not valid; said by the daemon", False),
+    CloseCode(4012, "a parameter of a required feature is below the daemon's floor; said by the daemon", False),
+    CloseCode(4401, "the hello was refused (HELLO_REFUSED)", False),
+)
+"""What ends a daemon's connection to a broker, on either side."""
+
+
 class Registry(NamedTuple):
     """All public names of the product."""
 
@@ -44,10 +67,17 @@ class Registry(NamedTuple):
     metrics: tuple[MetricSpec, ...]
     settings: tuple[SettingSpec, ...]
     close_codes: tuple[CloseCode, ...]
+    broker_close_codes: tuple[CloseCode, ...]
 
 
 def registry() -> Registry:
     """The registry as it stands."""
     return Registry(
-        tuple(ERRORS.values()), tuple(Exit), tuple(EVENTS.values()), METRICS, tuple(setting_specs()), CLOSE_CODES
+        tuple(ERRORS.values()),
+        tuple(Exit),
+        tuple(EVENTS.values()),
+        METRICS,
+        tuple(setting_specs()),
+        CLOSE_CODES,
+        BROKER_CLOSE_CODES,
     )

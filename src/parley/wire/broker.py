@@ -27,7 +27,7 @@ import msgspec
 from msgspec import Meta
 
 from parley.core import limits
-from parley.core.errors import InvalidInput
+from parley.core.errors import InvalidInput, ParleyError
 from parley.core.fingerprint import request_fingerprint
 from parley.wire.requests import ClientKey, Id
 
@@ -284,6 +284,11 @@ def hello_bytes(*, nonce: str, broker_id: str, hello: Hello) -> bytes:
         hello.host_fingerprint,
     )
     return "\n".join(parts).encode()
+
+
+def problem_of(error: ParleyError) -> Problem:
+    """The error as it crosses the wire."""
+    return Problem(error.code, error.message, error.status, error.transient, dict(error.details))
 
 
 def body_bytes(send: Send) -> bytes:

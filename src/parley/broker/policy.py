@@ -1,0 +1,33 @@
+"""What one broker allows, and how long it waits: numbers that its operator sets and the rules are handed."""
+
+from dataclasses import dataclass
+from typing import Final
+
+DAY_MS: Final = 24 * 3600 * 1000
+DEDUPE_DAYS_MIN: Final = 7
+"""A daemon gives a message up well before the broker may forget its id; with less there is no time in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The numbers. ``dedupe_days`` 0 keeps the ids of messages for ever."""
+
+    inline_bytes_max: int = 64 * 1024
+    window: int = 64
+    """Deliveries, and sends, that one connection may have unanswered."""
+    lease_ms: int = 30_000
+    heartbeat_ms: int = 30_000
+    ready_ms: int = 10_000
+    """How long a new connection may take until it has greeted and negotiated."""
+    rate_window_ms: int = 10_000
+    rate_messages: int = 10_000
+    """Messages that one member may send in a window."""
+    message_days: int = 30
+    dedupe_days: int = 365
+    bytes_max: int = 1024 * 1024 * 1024
+    """Stored bytes of a new mesh."""
+    members_max: int = 1_000
+    """Members of a new mesh."""
+
+
+DEFAULT_POLICY: Final = Policy()

@@ -1,0 +1,86 @@
+"""Presence: what a member says it is doing, and who is connected.
+
+Connections are rows because several brokers may share the database; one that has not been seen for long belonged to a
+broker that is gone.
+"""
+
+from typing import Final, NamedTuple
+
+from parley.broker.rules.deliver import presence_of, release
+from parley.broker.tx import Tx
+from parley.core.broker_errors import AlreadyConnected
+
+WORKING_MS: Final = 15 * 60 * 1000
+"""Who is working says so again before this is over; otherwise its messages would wait for somebody who is done."""
+
+
+class Connected(NamedTuple):
+    """What a new connection changed: those that it replaces, and the deliveries' recipients that they held up."""
+
+    replaced: tuple[str, ...]
+
+
+def set_presence(tx: Tx, member_id: str, status: str, summary: str | None, for_ms: int | None) -> None:
+    """What the member is doing now. ``working`` ends by itself."""
+    until = tx.now_ms + for_ms if for_ms is not None else tx.now_ms + WORKING_MS if status == "working" else None
+    tx.run(
+        "INSERT INTO presence (member_id, status, summary, changed_ms, until_ms) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (member_id) DO UPDATE SET status = excluded.status, changed_ms = excluded.changed_ms,"
+        " until_ms = excluded.until_ms, summary = CASE WHEN ? = 1 THEN excluded.summary ELSE presence.summary END",
+        *(member_id, status, summary or "", tx.now_ms, until, int(summary is not None)),
+    )
+
+
+def connect(
+    tx: Tx, *, connection_id: str, broker_instance: str, mesh_id: str, member_id: str, instance_id: str, policy: str
+) -> Connected:
+    """Writes the connection down. Of the same daemon the newest counts; of another daemon the mesh's policy decides."""
+    others = tx.all("SELECT connection_id, instance_id FROM connection WHERE member_id = ?", member_id)
+    same = [each for each, instance in others if instance == instance_id]
+    foreign = [each for each, instance in others if instance != instance_id]
+    if foreign and policy == "prefer_oldest":
+        raise AlreadyConnected("Another daemon is connected as this member", connections=len(foreign))
+    replaced = same if policy == "allow_concurrent" else [*same, *foreign]
+    for each in replaced:
+        disconnect(tx, each)
+    tx.run(
+        "INSERT INTO connection (connection_id, broker_instance, mesh_id, member_id, instance_id, connected_ms,"
+        " seen_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        *(connection_id, broker_instance, mesh_id, member_id, instance_id, tx.now_ms, tx.now_ms),
+    )
+    tx.run("UPDATE member SET seen_ms = ? WHERE member_id = ?", tx.now_ms, member_id)
+    return Connected(tuple(replaced))
+
+
+def disconnect(tx: Tx, connection_id: str) -> tuple[str, ...]:
+    """Takes the connection out and queues again what it had leased; whom that is for."""
+    tx.run("DELETE FROM connection WHERE connection_id = ?", connection_id)
+    return release(tx, connection_id)
+
+
+def seen(tx: Tx, connection_ids: list[str]) -> None:
+    """These are still connected."""
+    tx.many("UPDATE connection SET seen_ms = ? WHERE connection_id = ?", ((tx.now_ms, each) for each in connection_ids))
+
+
+def forget_connections(tx: Tx, before_ms: int) -> tuple[str, ...]:
+    """Ends the connections that nobody has seen since; whom something is queued for again."""
+    gone = tx.all("SELECT connection_id FROM connection WHERE seen_ms < ?", before_ms)
+    return tuple(member_id for (each,) in gone for member_id in disconnect(tx, each))
+
+
+def forget_broker(tx: Tx, broker_instance: str) -> None:
+    """Ends the connections of a broker that is gone, such as this one before it was started again."""
+    for (each,) in tx.all("SELECT connection_id FROM connection WHERE broker_instance = ?", broker_instance):
+        disconnect(tx, each)
+
+
+def peers(tx: Tx, mesh_id: str) -> dict[str, tuple[str, str, bool]]:
+    """Status, summary and whether it is connected, of each active member."""
+    rows = tx.all(
+        "SELECT m.member_id, p.summary, (SELECT count(*) FROM connection AS c WHERE c.member_id = m.member_id)"
+        " FROM member AS m LEFT JOIN presence AS p ON p.member_id = m.member_id"
+        " WHERE m.mesh_id = ? AND m.state = 'active'",
+        mesh_id,
+    )
+    return {each: (presence_of(tx, each), summary or "", connections > 0) for each, summary, connections in rows}

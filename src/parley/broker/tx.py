@@ -1,0 +1,55 @@
+"""The seam under the rules: a transaction that somebody else opened and will commit.
+
+SQL is written once, with ``?`` for a value. What differs between the stores is here: a rule that reads rows in order to
+change them ends its query with ``for_update``, and one that takes its share of many with ``skip_locked``. SQLite has
+one writer at a time and needs neither.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+
+class Tx(Protocol):
+    """What a rule may use: the open transaction, one reading of the clock, and new ids."""
+
+    @property
+    def now_ms(self) -> int:
+        """When the rule runs: every time that it writes."""
+        ...
+
+    @property
+    def for_update(self) -> str:
+        """Locks the rows of a query until the end of the transaction."""
+        ...
+
+    @property
+    def skip_locked(self) -> str:
+        """The same, and leaves out rows that another transaction has locked."""
+        ...
+
+    def all(self, sql: str, *args: Any) -> list[Row]:
+        """All rows of the statement."""
+        ...
+
+    def one(self, sql: str, *args: Any) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    def run(self, sql: str, *args: Any) -> int:
+        """Runs a statement that returns no rows; how many rows it changed."""
+        ...
+
+    def many(self, sql: str, rows: Iterable[Row]) -> None:
+        """Runs the statement once for each row of values."""
+        ...
+
+    def new_id(self, prefix: str) -> str:
+        """An id that no row of the database has."""
+        ...
+
+
+Rule = Callable[[Tx], T]
+"""A unit of work in a transaction. Only what it does through the ``Tx`` counts; it may be called again."""

@@ -1,0 +1,131 @@
+"""What a broker says no with, beside the refusals that every server of ours has.
+
+The tree goes on from that of ``errors``::
+
+    Refused
+    ├── HelloRefused             ├── MembershipEnded       ├── NotAllowed
+    ├── NoSuchDestination       ├── NotSubscribed         ├── RecipientRefuses
+    ├── InviteRefused            ├── FeatureUnavailable    ├── ConnectionReplaced
+    ├── AlreadyConnected         └── CreationRefused
+    Unavailable
+    └── QuotaExceeded
+"""
+
+from parley.core.errors import Refused, Unavailable
+from parley.core.exits import Exit
+
+
+class HelloRefused(Refused):
+    """The signature of the hello is wrong, or it names no member of the mesh."""
+
+    code = "HELLO_REFUSED"
+    status = 401
+    exit_code = Exit.UNAUTHORISED
+    spoken_by = "broker"
+    hint = "Join the mesh with an invite; a daemon whose key was rotated elsewhere needs that key."
+
+
+class MembershipEnded(Refused):
+    """The member left the mesh, was removed from it or was banned."""
+
+    code = "MEMBERSHIP_ENDED"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    spoken_by = "broker"
+    hint = "Ask an owner or an admin of the mesh for a new invite."
+
+
+class NotAllowed(Refused):
+    """The member's role does not allow this."""
+
+    code = "NOT_ALLOWED"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    spoken_by = "broker"
+    hint = "Ask an owner or an admin of the mesh to do it, or for the role."
+
+
+class NoSuchDestination(Refused):
+    """No such topic, group or member in this mesh."""
+
+    code = "NO_SUCH_DESTINATION"
+    status = 404
+    spoken_by = "broker"
+    hint = "Look at the mesh's members and topics; a topic is there once somebody subscribed to it."
+
+
+class NotSubscribed(Refused):
+    """Only who is subscribed to a topic may write to it."""
+
+    code = "NOT_SUBSCRIBED"
+    status = 403
+    spoken_by = "broker"
+    hint = "Subscribe to the topic, then send again under a new id."
+
+
+class RecipientRefuses(Refused):
+    """The recipient does not take this kind of message from the sender."""
+
+    code = "RECIPIENT_REFUSES"
+    status = 403
+    spoken_by = "broker"
+    hint = "The recipient can allow it again by a grant."
+
+
+class InviteRefused(Refused):
+    """The invite is forged, expired, revoked or used up, or its bearer is banned."""
+
+    code = "INVITE_REFUSED"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    spoken_by = "broker"
+    hint = "Ask who invited you for a new invite."
+
+
+class CreationRefused(Refused):
+    """A mesh is made only by who holds the broker's creation token."""
+
+    code = "CREATION_REFUSED"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    spoken_by = "broker"
+    hint = "Ask the broker's operator for the creation token or for an owner's invite."
+
+
+class FeatureUnavailable(Refused):
+    """The broker does not have a feature that the daemon cannot live without."""
+
+    code = "FEATURE_UNAVAILABLE"
+    status = 426
+    spoken_by = "broker"
+    hint = "Upgrade the older of the two."
+
+
+class ConnectionReplaced(Refused):
+    """The same member connected from elsewhere, and the mesh prefers the newest connection."""
+
+    code = "CONNECTION_REPLACED"
+    status = 409
+    exit_code = Exit.CONFLICT
+    spoken_by = "broker"
+    hint = "Run one daemon for each member; a second machine joins with an invite of its own."
+
+
+class AlreadyConnected(Refused):
+    """The member is connected from elsewhere, and the mesh prefers the oldest connection."""
+
+    code = "ALREADY_CONNECTED"
+    status = 409
+    exit_code = Exit.CONFLICT
+    spoken_by = "broker"
+    hint = "Stop the other daemon; a second machine joins with an invite of its own."
+
+
+class QuotaExceeded(Unavailable):
+    """The mesh holds as much as it may. Nothing was written."""
+
+    code = "QUOTA_EXCEEDED"
+    status = 503
+    retry_after_seconds = 60.0
+    spoken_by = "broker"
+    hint = "Old messages go when their time is over; the broker's operator can raise the quota."

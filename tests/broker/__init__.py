@@ -1,0 +1,1 @@
+"""The broker's machines, its server and its life."""

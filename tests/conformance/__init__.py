@@ -1,0 +1,1 @@
+"""One suite for each seam, run by every implementation of it."""

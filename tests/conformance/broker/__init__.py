@@ -1,0 +1,1 @@
+"""What every store of a broker keeps: accepting, delivering, membership."""

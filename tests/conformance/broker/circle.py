@@ -1,0 +1,90 @@
+"""A mesh of three members, with the few things that most tests do to it."""
+
+import base64
+from typing import Any
+
+from parley.broker.policy import Policy
+from parley.broker.rules.accept import AcceptOutcome, Incoming, incoming
+from parley.broker.rules.members import Member, Role, add_member, create_mesh
+from parley.broker.store import BrokerStore
+from parley.broker.tx import Row
+from parley.core.clock import ManualClock
+from parley.wire.broker import Accepted, DeliveryAcked, Push, RefusedSend, Send, wire_fingerprint
+
+KEPT = (
+    "client_message_dedupe",
+    "message",
+    "message_history",
+    "delivery_queue",
+    "mention_index",
+)
+"""What an accepted message writes."""
+
+
+def key(name: str) -> str:
+    """A public key for somebody; no test here signs with it."""
+    return name.encode().hex().ljust(64, "0")
+
+
+def make_send(client_id: str = "c1", kind: str = "dm", ref: str = "", body: bytes = b"hello", **more: Any) -> Send:
+    """A frame with the fingerprint that belongs to it."""
+    bare = Send(client_id, kind, ref or key("bob"), base64.b64encode(body).decode(), "0" * 64, **more)  # type: ignore[arg-type]
+    return Send(client_id, kind, bare.ref, bare.body, wire_fingerprint(bare).hex(), **more)  # type: ignore[arg-type]
+
+
+class Circle:
+    """Ann, Bob and Cid in one mesh, Eve in another."""
+
+    def __init__(self, store: BrokerStore, clock: ManualClock) -> None:
+        self.store = store
+        self.clock = clock
+        self.mesh_id = store.call(lambda tx: create_mesh(tx, "red", "Red", store.policy)).mesh_id
+        self.other_mesh_id = store.call(lambda tx: create_mesh(tx, "blue", "Blue", store.policy)).mesh_id
+        self.ann, self.bob, self.cid = self.join("ann", "owner"), self.join("bob"), self.join("cid")
+        self.eve = self.join("eve", "owner", mesh_id=self.other_mesh_id)
+
+    @property
+    def policy(self) -> Policy:
+        return self.store.policy
+
+    def join(self, name: str, role: Role = "member", mesh_id: str | None = None) -> Member:
+        return self.store.call(lambda tx: add_member(tx, mesh_id or self.mesh_id, key(name), name, role))
+
+    def incoming(self, sender: Member, send: Send) -> Incoming:
+        return incoming(sender.mesh_id, sender.member_id, send)
+
+    def offer(self, sender: Member, send: Send) -> AcceptOutcome:
+        (outcome,) = self.store.accept([self.incoming(sender, send)])
+        assert outcome.error is None, outcome.error
+        assert outcome.value is not None
+        return outcome.value
+
+    def accepted(self, sender: Member, send: Send) -> Accepted:
+        answer = self.offer(sender, send).answer
+        assert isinstance(answer, Accepted), answer
+        return answer
+
+    def refused(self, sender: Member, send: Send) -> RefusedSend:
+        answer = self.offer(sender, send).answer
+        assert isinstance(answer, RefusedSend), answer
+        return answer
+
+    def claim(self, member: Member, connection_id: str = "conn", count: int = 100) -> list[Push]:
+        return self.store.claim(member.member_id, connection_id, count)
+
+    def acknowledge(self, member: Member, *pushes: Push) -> int:
+        return self.store.acknowledge(member.member_id, [DeliveryAcked(each.delivery_id) for each in pushes])
+
+    def rows(self, sql: str, *args: Any) -> list[Row]:
+        return self.store.call(lambda tx: tx.all(sql, *args))
+
+    def counts(self) -> dict[str, int]:
+        """How many rows there are of what an accepted message writes."""
+        return {table: self.rows(f"SELECT count(*) FROM {table}")[0][0] for table in KEPT}
+
+    def deliveries(self) -> list[Row]:
+        sql = (
+            "SELECT m.display_name, d.state, d.attempts FROM delivery_queue AS d"
+            " JOIN member AS m ON m.member_id = d.recipient_id ORDER BY d.delivery_id"
+        )
+        return self.rows(sql)

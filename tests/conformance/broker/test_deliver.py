@@ -1,0 +1,161 @@
+"""Deliveries: one for each recipient, under a lease, until the recipient itself says that it has them."""
+
+import pytest
+
+from parley.broker.rules.deliver import expire
+from parley.broker.rules.members import end_membership
+from parley.broker.rules.presence import set_presence
+from parley.wire.broker import DeliveryAcked
+from tests.conformance.broker.circle import Circle, key, make_send
+
+
+def send_some(circle: Circle, *priorities: str) -> None:
+    for number, priority in enumerate(priorities):
+        circle.accepted(circle.ann, make_send(f"c{number}", priority=priority))
+
+
+def test_a_push_carries_the_message_as_it_was_sent(circle: Circle) -> None:
+    send = make_send("c1", body=b"\x00\xffsealed", meta={"kind": "x"}, reply_to="bm_1", key_epoch=3)
+    answer = circle.accepted(circle.ann, send)
+    (push,) = circle.claim(circle.bob)
+    message = push.message
+    assert (push.attempt, push.mentioned) == (1, False)
+    assert (message.broker_message_id, message.history_id) == (answer.broker_message_id, answer.history_id)
+    assert (message.client_message_id, message.body, message.meta) == ("c1", send.body, {"kind": "x"})
+    assert (message.sender, message.sender_id, message.sender_name) == (key("ann"), circle.ann.member_id, "ann")
+    assert (message.reply_to, message.key_epoch, message.accepted_at) == ("bm_1", 3, answer.first_seen_at)
+
+
+def test_offline_recipients_get_everything_later(circle: Circle) -> None:
+    send_some(circle, *["next"] * 5)
+    circle.clock.advance(86_400)
+    assert [push.message.client_message_id for push in circle.claim(circle.bob)] == [f"c{n}" for n in range(5)]
+
+
+def test_the_urgent_comes_first_and_then_the_oldest(circle: Circle) -> None:
+    send_some(circle, "low", "next", "now", "next", "now", "low")
+    names = [push.message.client_message_id for push in circle.claim(circle.bob)]
+    assert names == ["c2", "c4", "c1", "c3", "c0", "c5"]
+
+
+def test_no_more_is_leased_than_there_is_room_for(circle: Circle) -> None:
+    send_some(circle, *["next"] * 5)
+    assert len(circle.claim(circle.bob, count=2)) == 2
+    assert [push.message.client_message_id for push in circle.claim(circle.bob, count=2)] == ["c2", "c3"]
+
+
+@pytest.mark.parametrize("status", ["working", "dnd"])
+def test_who_is_busy_gets_only_what_cannot_wait(circle: Circle, status: str) -> None:
+    send_some(circle, "low", "next", "now")
+    circle.store.call(lambda tx: set_presence(tx, circle.bob.member_id, status, None, None))
+    assert [push.message.client_message_id for push in circle.claim(circle.bob)] == ["c2"]
+    circle.store.call(lambda tx: set_presence(tx, circle.bob.member_id, "idle", None, None))
+    assert [push.message.client_message_id for push in circle.claim(circle.bob)] == ["c1", "c0"]
+
+
+def test_working_ends_by_itself_and_dnd_does_not(circle: Circle) -> None:
+    send_some(circle, "next")
+    circle.store.call(lambda tx: set_presence(tx, circle.bob.member_id, "dnd", None, None))
+    circle.clock.advance(86_400)
+    assert circle.claim(circle.bob) == []
+    circle.store.call(lambda tx: set_presence(tx, circle.bob.member_id, "working", None, None))
+    assert circle.claim(circle.bob) == []
+    circle.clock.advance(3_600)
+    assert len(circle.claim(circle.bob)) == 1
+
+
+def test_what_is_leased_is_nobody_elses_until_the_lease_is_over(circle: Circle) -> None:
+    send_some(circle, "next")
+    (first,) = circle.claim(circle.bob, "one")
+    assert circle.claim(circle.bob, "two") == []
+    circle.clock.advance(circle.policy.lease_ms / 1000 - 0.001)
+    assert circle.claim(circle.bob, "two") == []
+    circle.clock.advance(0.001)
+    (again,) = circle.claim(circle.bob, "two")
+    assert (again.delivery_id, again.attempt) == (first.delivery_id, 2)
+
+
+def test_a_lease_from_before_the_clock_was_set_back_does_not_last_for_ever(circle: Circle) -> None:
+    send_some(circle, "next")
+    circle.claim(circle.bob)
+    circle.clock.jump(-3_600_000)
+    assert len(circle.claim(circle.bob)) == 1
+
+
+def test_what_an_ended_connection_had_is_queued_again_at_once(circle: Circle) -> None:
+    send_some(circle, "next", "next")
+    circle.claim(circle.bob, "one", count=1)
+    circle.claim(circle.bob, "two", count=1)
+    assert circle.store.release("one") == (circle.bob.member_id,)
+    assert circle.store.release("one") == ()
+    assert [push.message.client_message_id for push in circle.claim(circle.bob, "three")] == ["c0"]
+
+
+def test_expired_leases_are_queued_again_and_their_recipients_named(circle: Circle) -> None:
+    send_some(circle, "next")
+    circle.accepted(circle.bob, make_send("d", ref=key("cid")))
+    circle.claim(circle.bob)
+    circle.clock.advance(1)
+    circle.claim(circle.cid)
+    circle.clock.advance(circle.policy.lease_ms / 1000 - 1)
+    lease_ms = circle.policy.lease_ms
+    assert circle.store.call(lambda tx: expire(tx, lease_ms)) == (circle.bob.member_id,)
+    assert circle.deliveries() == [("bob", "queued", 1), ("cid", "leased", 1)]
+
+
+def test_an_acknowledged_delivery_never_comes_again(circle: Circle) -> None:
+    send_some(circle, "next")
+    pushes = circle.claim(circle.bob)
+    assert circle.acknowledge(circle.bob, *pushes) == 1
+    assert circle.acknowledge(circle.bob, *pushes) == 0
+    circle.clock.advance(3600)
+    circle.store.release("conn")
+    assert circle.claim(circle.bob) == []
+    assert circle.deliveries() == [("bob", "delivered", 1)]
+
+
+def test_one_recipients_acknowledgement_is_nobody_elses(circle: Circle) -> None:
+    circle.accepted(circle.ann, make_send(kind="queue", ref="*"))
+    pushes = circle.claim(circle.bob)
+    assert circle.acknowledge(circle.bob, *pushes) == 1
+    assert len(circle.claim(circle.cid)) == 1
+
+
+def test_only_the_recipient_can_acknowledge(circle: Circle) -> None:
+    send_some(circle, "next")
+    pushes = circle.claim(circle.bob)
+    for other in (circle.ann, circle.cid, circle.eve):
+        assert circle.acknowledge(other, *pushes) == 0
+    assert circle.deliveries() == [("bob", "leased", 1)]
+
+
+def test_an_acknowledgement_counts_after_its_lease_is_over(circle: Circle) -> None:
+    send_some(circle, "next")
+    pushes = circle.claim(circle.bob, "one")
+    circle.store.release("one")
+    assert circle.acknowledge(circle.bob, *pushes) == 1
+    assert circle.claim(circle.bob, "two") == []
+
+
+def test_what_could_not_be_read_is_delivered_and_says_so(circle: Circle) -> None:
+    send_some(circle, "next", "next")
+    first, second = circle.claim(circle.bob)
+    acks = [DeliveryAcked(first.delivery_id, "undecryptable"), DeliveryAcked(second.delivery_id), DeliveryAcked(10**9)]
+    assert circle.store.acknowledge(circle.bob.member_id, acks) == 2
+    found = circle.rows("SELECT status FROM delivery_queue ORDER BY delivery_id")
+    assert found == [("undecryptable",), ("stored",)]
+
+
+def test_two_connections_never_hold_the_same_delivery(circle: Circle) -> None:
+    send_some(circle, *["next"] * 6)
+    claimed = [circle.claim(circle.bob, name, count=2) for name in ("one", "two", "three", "four")]
+    ids = [push.delivery_id for pushes in claimed for push in pushes]
+    assert len(ids) == len(set(ids)) == 6
+
+
+def test_what_waits_for_somebody_who_is_gone_is_dead_and_says_why(circle: Circle) -> None:
+    send_some(circle, "next", "next")
+    circle.claim(circle.bob, count=1)
+    circle.store.call(lambda tx: end_membership(tx, circle.mesh_id, circle.bob.member_id, "revoked"))
+    assert circle.rows("SELECT state, reason FROM delivery_queue") == [("dead", "recipient_gone")] * 2
+    assert circle.claim(circle.bob) == []
