@@ -28,8 +28,8 @@ _STATUS: Final = (
     " WHERE mesh_id = ? AND sender_id = ? AND recipient_id = ? AND client_message_id = ?"
 )
 _SEALED: Final = (
-    "SELECT seq, sender_pubkey, destination_kind, destination_ref, key_epoch, sealed, sender_name FROM inbox"
-    " WHERE mesh_id = ? AND sealed IS NOT NULL ORDER BY seq LIMIT ?"
+    "SELECT seq, sender_name, sender_pubkey, destination_kind, destination_ref, coalesce(reply_to_id, ''),"
+    " key_epoch, sealed FROM inbox WHERE mesh_id = ? AND sealed IS NOT NULL ORDER BY seq LIMIT ?"
 )
 _OPEN: Final = "UPDATE inbox SET body = ?, meta = ?, sealed = NULL WHERE seq = ?"
 
@@ -47,6 +47,7 @@ class SealedMessage(NamedTuple):
     sender_pubkey: str
     kind: str
     ref: str
+    reply_to: str
     key_epoch: int | None
     sealed: bytes
 
@@ -73,7 +74,8 @@ def receive(
     if known is not None:
         return Received(push.delivery_id, "undecryptable" if known[0] else "stored", None)
     sealed = sealed_of(message)
-    opened = open_sealed(SealedMessage(message.sender, message.kind, message.ref, message.key_epoch, sealed))
+    parts = (message.sender, message.kind, message.ref, message.reply_to or "", message.key_epoch, sealed)
+    opened = open_sealed(SealedMessage(*parts))
     seq = _insert(db, push, opened, sealed, mesh_id=mesh_id, recipient_id=recipient_id, row_id=row_id, now_ms=now_ms)
     event = append_event(
         db,
@@ -92,8 +94,8 @@ def open_kept(
     """Tries what could not be opened again, after a key arrived. One event for each that can be read now."""
     events: list[DaemonEvent] = []
     rows: list[Any] = db.execute(_SEALED, (mesh_id, limit)).fetchall()
-    for seq, sender, kind, ref, key_epoch, sealed, name in rows:
-        opened = open_sealed(SealedMessage(sender, kind, ref, key_epoch, sealed))
+    for seq, name, *parts in rows:
+        opened = open_sealed(SealedMessage(*parts))
         if opened is not None:
             db.execute(_OPEN, (opened.body, msgspec.json.encode(opened.meta).decode(), seq))
             data = {"sender_name": name}

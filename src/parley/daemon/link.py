@@ -1,0 +1,238 @@
+"""The connection of one member to its broker, as a machine without a socket.
+
+::
+
+    idle → connecting → challenged → greeted → negotiating → ready
+             ↑    (any of these may be lost)                  │
+             └──────────── waiting ←──────────────────────────┘        ended
+
+A connection that is lost is made again after a wait that doubles, whether or not there ever was one before. Some
+endings are final: the member was removed, the broker lacks what is needed, or the member connected from elsewhere. To
+come back then would push the other one out, which would come back in its turn; so the loser stays away.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from parley.core.daemon_errors import FeatureRefused, MembershipLost
+from parley.core.errors import ConfigInvalid, LocalError
+from parley.daemon.backoff import Backoff, Jitter
+from parley.daemon.effects import Agree, Connect, Disconnect, Effect, End, Tell, Transmit
+from parley.daemon.features import OPTIONAL, REQUIRED, Judged, judge
+from parley.daemon.instant import Instant
+from parley.wire.broker import (
+    PROTOCOL_VERSION,
+    Challenge,
+    ErrorFrame,
+    Features,
+    FromBroker,
+    Hello,
+    Negotiate,
+    Ping,
+    Pong,
+    Problem,
+    Welcome,
+    hello_bytes,
+)
+
+State = Literal["idle", "connecting", "challenged", "greeted", "negotiating", "ready", "waiting", "ended"]
+
+HANDSHAKE_SECONDS: Final = 10.0
+"""How long each step of a handshake may take. A broker that ignores a frame it does not know must not hold us."""
+HEARTBEATS_MISSED: Final = 2.5
+ELSEWHERE_SECONDS: Final = 120.0
+"""How long the broker may take a connection that is gone for one that is there."""
+
+NORMAL, GOING_AWAY, PROTOCOL_ERROR, SILENT = 1000, 1001, 1002, 1008
+KICKED, MEMBERSHIP_ENDED, REPLACED, ALREADY_CONNECTED, HELLO_REFUSED = 4001, 4002, 4003, 4004, 4401
+_FINAL: Final = {
+    KICKED: "an admin closed the connection",
+    MEMBERSHIP_ENDED: "the member was removed from the mesh",
+    REPLACED: "the member connected from elsewhere",
+    HELLO_REFUSED: "the broker does not know the member",
+}
+_REFUSED_FEATURES: Final = (4010, 4011, 4012)
+
+
+class Member(NamedTuple):
+    """Whom a link speaks for. ``sign`` is the member's signature over the bytes."""
+
+    mesh_id: str
+    mesh_slug: str
+    member_id: str
+    pubkey: str
+    instance_id: str
+    host_fingerprint: str
+    daemon_version: str
+    sign: Callable[[bytes], bytes]
+
+
+class LinkSettings(NamedTuple):
+    """What a user may tune."""
+
+    backoff: Backoff = Backoff()
+    max_age_hours_override: int | None = None
+
+
+class Link:
+    """Told what happens, answers with what to do. ``deadline`` is when it wants ``on_timer`` next."""
+
+    def __init__(self, member: Member, settings: LinkSettings, jitter: Jitter) -> None:
+        self.member = member
+        self.state: State = "idle"
+        self.welcome: Welcome | None = None
+        self.judged: Judged | None = None
+        self.deadline: float | None = None
+        self.failures = 0
+        self.last_problem: Problem | None = None
+        """What the broker said last before a connection ended."""
+        self._settings = settings
+        self._jitter = jitter
+        self._heard_at = 0.0
+        self._pings = 0
+        self._refused_since: float | None = None
+
+    def start(self, now: Instant) -> list[Effect]:
+        """Begins, or begins at once what was waiting."""
+        if self.state not in ("idle", "waiting"):
+            return []
+        self._enter("connecting", now)
+        return [Connect()]
+
+    def stop(self) -> list[Effect]:
+        """Closes the connection, in peace and for good."""
+        connected = self.state not in ("idle", "waiting", "ended")
+        self.state, self.deadline = "ended", None
+        return [Disconnect(NORMAL, "the daemon is stopping")] if connected else []
+
+    def on_connected(self, now: Instant) -> list[Effect]:
+        """The socket is open; the broker speaks first."""
+        if self.state == "connecting":
+            self._enter("challenged", now)
+        return []
+
+    def on_frame(self, frame: FromBroker, now: Instant) -> list[Effect]:
+        """A frame of the handshake or a heartbeat; others are for others, and give nothing here."""
+        self._heard_at = now.at
+        match frame:
+            case Ping():
+                return [Transmit(Pong(frame.id))]
+            case ErrorFrame():
+                self.last_problem = frame.problem
+                return []
+            case Challenge() if self.state == "challenged":
+                return self._greet(frame, now)
+            case Welcome() if self.state == "greeted":
+                self.welcome = frame
+                self._enter("negotiating", now)
+                return [Transmit(Negotiate(list(REQUIRED), list(OPTIONAL)))]
+            case Features() if self.state == "negotiating":
+                return self._agree(frame, now)
+            case Challenge() | Welcome() | Features():
+                return self._lose(now, PROTOCOL_ERROR, f"{type(frame).__name__} does not belong here")
+            case _:
+                return []
+
+    def on_closed(self, code: int | None, reason: str, now: Instant) -> list[Effect]:
+        """The connection ended, or never came to be (``code`` None)."""
+        if self.state in ("idle", "waiting", "ended"):
+            return []
+        if code == ALREADY_CONNECTED:
+            self._refused_since = now.at if self._refused_since is None else self._refused_since
+            if now.at - self._refused_since >= ELSEWHERE_SECONDS:
+                return self._end(MembershipLost("The member is connected from elsewhere", **self._why(code, reason)))
+        if code in _REFUSED_FEATURES:
+            return self._end(FeatureRefused(f"The broker refuses: {reason}", **self._why(code, reason)))
+        if code in _FINAL:
+            return self._end(MembershipLost(f"{self.member.mesh_slug}: {_FINAL[code]}", **self._why(code, reason)))
+        return self._wait(now, code, reason)
+
+    def on_timer(self, now: Instant) -> list[Effect]:
+        """Something took too long, or it is time to try again."""
+        if self.deadline is None or now.at < self.deadline:
+            return []
+        if self.state == "waiting":
+            return self.start(now)
+        if self.state == "ready" and self.welcome is not None:
+            heartbeat = self.welcome.heartbeat_ms / 1000
+            if now.at - self._heard_at < heartbeat * HEARTBEATS_MISSED:
+                self.deadline = now.at + heartbeat
+                self._pings += 1
+                return [Transmit(Ping(self._pings))]
+            return self._lose(now, SILENT, "nothing was heard for too long")
+        if self.state in ("connecting", "challenged", "greeted", "negotiating"):
+            return self._lose(now, SILENT, f"nothing came while {self.state}")
+        return []
+
+    def _greet(self, challenge: Challenge, now: Instant) -> list[Effect]:
+        if challenge.protocol != PROTOCOL_VERSION:
+            reason = f"The broker speaks protocol {challenge.protocol}, this daemon {PROTOCOL_VERSION}"
+            return [Disconnect(PROTOCOL_ERROR, "protocol"), *self._end(FeatureRefused(reason, feature="protocol"))]
+        member = self.member
+        hello = Hello(
+            mesh_id=member.mesh_id,
+            member_id=member.member_id,
+            pubkey=member.pubkey,
+            signature="",
+            instance_id=member.instance_id,
+            host_fingerprint=member.host_fingerprint,
+            daemon_version=member.daemon_version,
+        )
+        signature = member.sign(hello_bytes(nonce=challenge.nonce, broker_id=challenge.broker_id, hello=hello)).hex()
+        self._enter("greeted", now)
+        return [Transmit(replace(hello, signature=signature))]
+
+    def _agree(self, features: Features, now: Instant) -> list[Effect]:
+        assert self.welcome is not None
+        try:
+            verdict = judge(features, self.welcome, self._settings.max_age_hours_override)
+        except ConfigInvalid as refusal:
+            return [Disconnect(NORMAL, "settings"), *self._end(refusal)]
+        if not isinstance(verdict, Judged):
+            details = {"kind": verdict.kind, "feature": verdict.feature, "detail": verdict.detail}
+            problem = Problem("FEATURE_REFUSED", verdict.detail, 400, False, details)
+            error = FeatureRefused(f"{verdict.feature}: {verdict.detail}", close_code=verdict.code, **details)
+            return [
+                Tell("feature_negotiation_failed", {**details, "close_code": verdict.code}),
+                Transmit(ErrorFrame(problem, verdict.code)),
+                Disconnect(verdict.code, verdict.kind),
+                *self._end(error),
+            ]
+        self.judged, self.failures, self._refused_since = verdict, 0, None
+        self._enter("ready", now)
+        return [Agree(verdict.terms), Tell("broker_status", {"status": "open"})]
+
+    def _enter(self, state: State, now: Instant) -> None:
+        self.state = state
+        self._heard_at = now.at
+        heartbeat = HANDSHAKE_SECONDS
+        if state == "ready" and self.welcome is not None:
+            heartbeat = self.welcome.heartbeat_ms / 1000
+        self.deadline = now.at + heartbeat
+
+    def _lose(self, now: Instant, code: int, reason: str) -> list[Effect]:
+        return [Disconnect(code, reason), *self._wait(now, code, reason)]
+
+    def _wait(self, now: Instant, code: int | None, reason: str) -> list[Effect]:
+        was_ready = self.state == "ready"
+        self.failures += 1
+        self.state = "waiting"
+        self.deadline = now.at + self._settings.backoff.wait_ms(self.failures, self._jitter) / 1000
+        if was_ready or self.failures == 1:
+            return [Tell("broker_status", {"status": "reconnecting", "code": code, "reason": reason})]
+        return []
+
+    def _end(self, error: LocalError) -> list[Effect]:
+        self.state, self.deadline = "ended", None
+        return [Tell("broker_status", {"status": "ended", "reason": str(error), "code": error.code}), End(error)]
+
+    def _why(self, code: int, reason: str) -> dict[str, Any]:
+        said = self.last_problem
+        return {
+            "mesh": self.member.mesh_slug,
+            "close_code": code,
+            "reason": reason,
+            "broker_code": None if said is None else said.code,
+        }
