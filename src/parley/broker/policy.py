@@ -19,15 +19,25 @@ class Policy:
     heartbeat_ms: int = 30_000
     ready_ms: int = 10_000
     """How long a new connection may take until it has greeted and negotiated."""
+    poll_ms: int = 30_000
+    """How often a connection looks for deliveries that nobody told it of."""
     rate_window_ms: int = 10_000
     rate_messages: int = 10_000
     """Messages that one member may send in a window."""
-    message_days: int = 30
+    delivery_days: int = 30
+    """How long a delivery waits for its recipient before it is given up."""
+    message_days: int = 60
+    """How long a message is kept. Longer than its deliveries wait, so that a sender can learn that one is dead."""
     dedupe_days: int = 365
     bytes_max: int = 1024 * 1024 * 1024
     """Stored bytes of a new mesh."""
     members_max: int = 1_000
     """Members of a new mesh."""
+
+    @property
+    def silence_ms(self) -> int:
+        """After so long without a word a connection is gone."""
+        return self.heartbeat_ms * 5 // 2
 
 
 DEFAULT_POLICY: Final = Policy()

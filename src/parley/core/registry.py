@@ -9,7 +9,6 @@ from parley.core.exits import Exit
 from parley.core.metrics import METRICS, MetricSpec
 from parley.core.settings import SettingSpec, setting_specs
 
-
 SPEAKERS = (broker_errors, daemon_errors)
 """Modules whose errors are registered as they are loaded."""
 

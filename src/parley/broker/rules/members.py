@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 from parley.broker.policy import Policy
 from parley.broker.rules.deliver import end_deliveries
 from parley.broker.tx import Tx
-from parley.core.broker_errors import NoSuchDestination, InviteRefused, MembershipEnded, NotAllowed, QuotaExceeded
+from parley.core.broker_errors import InviteRefused, MembershipEnded, NoSuchDestination, NotAllowed, QuotaExceeded
 from parley.core.errors import InvalidInput, NotFound
 
 MESH, MEMBER = "mesh_", "mem_"
@@ -67,7 +67,14 @@ def lock_mesh(tx: Tx, mesh_id: str) -> Mesh:
 
 
 def add_member(
-    tx: Tx, mesh_id: str, pubkey: str, display_name: str, role: Role, invite_id: str | None = None
+    tx: Tx,
+    mesh_id: str,
+    pubkey: str,
+    display_name: str,
+    role: Role,
+    *,
+    invite: str | None = None,
+    join_proof: str = "",
 ) -> Member:
     """Makes the key a member. A member that is one already is answered as it is; one that left comes back.
 
@@ -82,15 +89,16 @@ def add_member(
     _refuse_when_full(tx, mesh_id)
     if known is not None:
         tx.run(
-            "UPDATE member SET state = 'active', ended_ms = NULL, role = ?, display_name = ? WHERE member_id = ?",
-            *(role, display_name, known.member_id),
+            "UPDATE member SET state = 'active', ended_ms = NULL, role = ?, display_name = ?, invite = ?,"
+            " join_proof = ? WHERE member_id = ?",
+            *(role, display_name, invite, join_proof, known.member_id),
         )
         return get_member(tx, mesh_id, known.member_id)
     member_id = tx.new_id(MEMBER)
     tx.run(
-        "INSERT INTO member (member_id, mesh_id, pubkey, display_name, role, state, joined_ms, invite_id)"
-        " VALUES (?, ?, ?, ?, ?, 'active', ?, ?)",
-        *(member_id, mesh_id, pubkey, display_name, role, tx.now_ms, invite_id),
+        "INSERT INTO member (member_id, mesh_id, pubkey, display_name, role, state, joined_ms, invite, join_proof)"
+        " VALUES (?, ?, ?, ?, ?, 'active', ?, ?, ?)",
+        *(member_id, mesh_id, pubkey, display_name, role, tx.now_ms, invite, join_proof),
     )
     tx.run(
         "INSERT INTO member_key (mesh_id, pubkey, member_id, since_ms) VALUES (?, ?, ?, ?)",

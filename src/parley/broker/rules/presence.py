@@ -4,7 +4,7 @@ Connections are rows because several brokers may share the database; one that ha
 broker that is gone.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from parley.broker.rules.deliver import presence_of, release
 from parley.broker.tx import Tx
@@ -12,12 +12,6 @@ from parley.core.broker_errors import AlreadyConnected
 
 WORKING_MS: Final = 15 * 60 * 1000
 """Who is working says so again before this is over; otherwise its messages would wait for somebody who is done."""
-
-
-class Connected(NamedTuple):
-    """What a new connection changed: those that it replaces, and the deliveries' recipients that they held up."""
-
-    replaced: tuple[str, ...]
 
 
 def set_presence(tx: Tx, member_id: str, status: str, summary: str | None, for_ms: int | None) -> None:
@@ -32,13 +26,27 @@ def set_presence(tx: Tx, member_id: str, status: str, summary: str | None, for_m
 
 
 def connect(
-    tx: Tx, *, connection_id: str, broker_instance: str, mesh_id: str, member_id: str, instance_id: str, policy: str
-) -> Connected:
-    """Writes the connection down. Of the same daemon the newest counts; of another daemon the mesh's policy decides."""
-    others = tx.all("SELECT connection_id, instance_id FROM connection WHERE member_id = ?", member_id)
-    same = [each for each, instance in others if instance == instance_id]
-    foreign = [each for each, instance in others if instance != instance_id]
-    if foreign and policy == "prefer_oldest":
+    tx: Tx,
+    *,
+    connection_id: str,
+    broker_instance: str,
+    mesh_id: str,
+    member_id: str,
+    instance_id: str,
+    policy: str,
+    stale_ms: int,
+) -> tuple[str, ...]:
+    """Writes the connection down; which others it replaces.
+
+    Of the same daemon the newest counts; of another daemon the mesh's policy decides. One that was not seen for
+    ``stale_ms`` is gone, whatever its row says.
+    """
+    others = tx.all("SELECT connection_id, instance_id, seen_ms FROM connection WHERE member_id = ?", member_id)
+    same = [each for each, instance, _ in others if instance == instance_id]
+    foreign = [each for each, instance, _ in others if instance != instance_id]
+    if policy == "prefer_oldest" and any(
+        instance != instance_id and seen_ms > tx.now_ms - stale_ms for _, instance, seen_ms in others
+    ):
         raise AlreadyConnected("Another daemon is connected as this member", connections=len(foreign))
     replaced = same if policy == "allow_concurrent" else [*same, *foreign]
     for each in replaced:
@@ -49,7 +57,7 @@ def connect(
         *(connection_id, broker_instance, mesh_id, member_id, instance_id, tx.now_ms, tx.now_ms),
     )
     tx.run("UPDATE member SET seen_ms = ? WHERE member_id = ?", tx.now_ms, member_id)
-    return Connected(tuple(replaced))
+    return tuple(replaced)
 
 
 def disconnect(tx: Tx, connection_id: str) -> tuple[str, ...]:

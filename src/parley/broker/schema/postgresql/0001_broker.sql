@@ -27,7 +27,8 @@ CREATE TABLE member (
     state TEXT COLLATE "C" NOT NULL CHECK (state IN ('active', 'left', 'revoked', 'banned')),
     joined_ms BIGINT NOT NULL,
     ended_ms BIGINT,
-    invite_id TEXT COLLATE "C",
+    invite TEXT COLLATE "C",
+    join_proof TEXT COLLATE "C" NOT NULL DEFAULT '',
     host_fingerprint TEXT COLLATE "C" NOT NULL DEFAULT '',
     seen_ms BIGINT
 );
@@ -214,4 +215,15 @@ CREATE TABLE audit (
     previous TEXT COLLATE "C" NOT NULL,
     hash TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (mesh_id, number)
+);
+
+-- A mesh key that one member sealed to another. The broker cannot open it.
+CREATE TABLE key_gift (
+    member_id TEXT COLLATE "C" NOT NULL REFERENCES member (member_id),
+    key_epoch BIGINT NOT NULL,
+    giver_id TEXT COLLATE "C" NOT NULL REFERENCES member (member_id),
+    giver_key TEXT COLLATE "C" NOT NULL,
+    sealed TEXT COLLATE "C" NOT NULL,
+    given_ms BIGINT NOT NULL,
+    PRIMARY KEY (member_id, key_epoch, giver_id)
 );

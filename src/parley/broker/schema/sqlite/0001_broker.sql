@@ -29,7 +29,8 @@ CREATE TABLE member (
     state TEXT NOT NULL CHECK (state IN ('active', 'left', 'revoked', 'banned')),
     joined_ms INTEGER NOT NULL,
     ended_ms INTEGER,
-    invite_id TEXT,
+    invite TEXT,
+    join_proof TEXT NOT NULL DEFAULT '',
     host_fingerprint TEXT NOT NULL DEFAULT '',
     seen_ms INTEGER
 ) STRICT;
@@ -216,4 +217,15 @@ CREATE TABLE audit (
     previous TEXT NOT NULL,
     hash TEXT NOT NULL,
     PRIMARY KEY (mesh_id, number)
+) STRICT, WITHOUT ROWID;
+
+-- A mesh key that one member sealed to another. The broker cannot open it.
+CREATE TABLE key_gift (
+    member_id TEXT NOT NULL REFERENCES member (member_id),
+    key_epoch INTEGER NOT NULL,
+    giver_id TEXT NOT NULL REFERENCES member (member_id),
+    giver_key TEXT NOT NULL,
+    sealed TEXT NOT NULL,
+    given_ms INTEGER NOT NULL,
+    PRIMARY KEY (member_id, key_epoch, giver_id)
 ) STRICT, WITHOUT ROWID;

@@ -1,0 +1,65 @@
+"""The transaction behind a hello: the member is one, with this key, and this connection is now its connection."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from parley.broker.policy import Policy
+from parley.broker.rules.audit import record
+from parley.broker.rules.members import Member, Mesh, lock_mesh, member_with_key
+from parley.broker.rules.presence import connect
+from parley.broker.tx import Tx
+from parley.core.broker_errors import HelloRefused, MembershipEnded
+from parley.wire.broker import Hello
+
+
+class Greeted(NamedTuple):
+    """Who was greeted, and which connections this one replaces."""
+
+    mesh: Mesh
+    member: Member
+    replaced: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Greet:
+    """A hello whose signature was verified."""
+
+    hello: Hello
+    connection_id: str
+    broker_instance: str
+    policy: Policy
+
+    def __call__(self, tx: Tx) -> Greeted:
+        hello = self.hello
+        if tx.one("SELECT 1 FROM mesh WHERE mesh_id = ?", hello.mesh_id) is None:
+            raise HelloRefused("There is no such member", reason="unknown")
+        mesh = lock_mesh(tx, hello.mesh_id)
+        member = member_with_key(tx, hello.mesh_id, hello.pubkey)
+        if member is None or member.member_id != hello.member_id:
+            raise HelloRefused("There is no such member", reason="unknown")
+        if member.state != "active":
+            raise MembershipEnded("The member is no longer one of this mesh", reason=member.state)
+        if member.pubkey != hello.pubkey:
+            raise HelloRefused("The member has another key since", reason="rotated")
+        replaced = connect(
+            tx,
+            connection_id=self.connection_id,
+            broker_instance=self.broker_instance,
+            mesh_id=mesh.mesh_id,
+            member_id=member.member_id,
+            instance_id=hello.instance_id,
+            policy=mesh.connection_policy,
+            stale_ms=self.policy.silence_ms,
+        )
+        _note_host(tx, mesh.mesh_id, member.member_id, hello.host_fingerprint)
+        return Greeted(mesh, member, replaced)
+
+
+def _note_host(tx: Tx, mesh_id: str, member_id: str, fingerprint: str) -> None:
+    """A member that comes from another host than before may be a copy; the audit log says so."""
+    row = tx.one("SELECT host_fingerprint FROM member WHERE member_id = ?", member_id)
+    before = row[0] if row else ""
+    if fingerprint and fingerprint != before:
+        tx.run("UPDATE member SET host_fingerprint = ? WHERE member_id = ?", fingerprint, member_id)
+        if before:
+            record(tx, mesh_id, "member_host_changed", member_id)

@@ -1,0 +1,279 @@
+"""The methods behind ``request`` frames, each a rule for the member of the connection.
+
+What a method did may concern others: their deliveries, their connections, or what they show. It says so in what it
+returns, and whoever runs it passes that on once it is committed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from parley.broker.rules import audit, grants, invites, keys, members, messages, presence, topics
+from parley.broker.rules.members import RANK, Member
+from parley.broker.rules.recipients import CAPABILITIES
+from parley.broker.tx import Tx
+from parley.core import sealing
+from parley.core.broker_errors import NotAllowed
+from parley.core.clock import iso
+from parley.core.errors import InvalidInput, NotFound
+from parley.wire import mesh_methods as wire
+from parley.wire.broker import Notice
+from parley.wire.invites import decode_invite
+
+
+class Done(NamedTuple):
+    """A method's result, and what follows from it for others."""
+
+    result: dict[str, Any]
+    woken: tuple[str, ...] = ()
+    """Members for whom something may be due."""
+    ended: tuple[str, ...] = ()
+    """Members who are none any more; their connections are closed."""
+    notices: tuple[Notice, ...] = ()
+    """What all members of the mesh are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallMethod:
+    """A request of a member."""
+
+    mesh_id: str
+    member_id: str
+    method: str
+    params: dict[str, Any] = field(hash=False)
+
+    def __call__(self, tx: Tx) -> Done:
+        known = wire.METHODS.get(self.method)
+        if known is None:
+            raise NotFound(f"There is no method {self.method}", method=self.method)
+        try:
+            params = wire.params_of(known, self.params)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"{self.method}: {error}", method=self.method) from error
+        members.lock_mesh(tx, self.mesh_id)
+        caller = members.active_member(tx, self.mesh_id, self.member_id)
+        if RANK[caller.role] < RANK[known.role]:
+            raise NotAllowed(f"{self.method} needs the role {known.role}", role=caller.role, needed=known.role)
+        return _HANDLERS[self.method](tx, caller, params)
+
+
+def member_view(member: Member) -> dict[str, Any]:
+    """A member as others see it."""
+    return {
+        "member_id": member.member_id,
+        "pubkey": member.pubkey,
+        "display_name": member.display_name,
+        "role": member.role,
+        "state": member.state,
+        "joined_at": iso(member.joined_ms),
+        "seen_at": None if member.seen_ms is None else iso(member.seen_ms),
+    }
+
+
+def _peers(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
+    now = presence.peers(tx, caller.mesh_id)
+    groups = topics.groups_of(tx, caller.mesh_id)
+    found: list[dict[str, Any]] = []
+    for member in members.list_members(tx, caller.mesh_id):
+        if member.member_id in now:
+            status, summary, connected = now[member.member_id]
+            more = {"status": status, "summary": summary, "connected": connected}
+            found.append({**member_view(member), **more, "groups": groups.get(member.member_id, [])})
+    return Done({"peers": found})
+
+
+def _members(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
+    return Done({"members": [member_view(each) for each in members.list_members(tx, caller.mesh_id)]})
+
+
+def _topics(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
+    return Done({"topics": topics.list_topics(tx, caller.mesh_id, caller.member_id)})
+
+
+def _subscribe(tx: Tx, caller: Member, params: wire.OfTopic) -> Done:
+    changed = topics.subscribe(tx, caller.mesh_id, caller.member_id, params.topic)
+    return Done({"topic": params.topic, "changed": changed})
+
+
+def _unsubscribe(tx: Tx, caller: Member, params: wire.OfTopic) -> Done:
+    changed = topics.unsubscribe(tx, caller.mesh_id, caller.member_id, params.topic)
+    return Done({"topic": params.topic, "changed": changed})
+
+
+def _join_group(tx: Tx, caller: Member, params: wire.OfGroup) -> Done:
+    changed = topics.join_group(tx, caller.mesh_id, caller.member_id, params.group)
+    return Done({"group": params.group, "changed": changed})
+
+
+def _leave_group(tx: Tx, caller: Member, params: wire.OfGroup) -> Done:
+    changed = topics.leave_group(tx, caller.mesh_id, caller.member_id, params.group)
+    return Done({"group": params.group, "changed": changed})
+
+
+def _set_presence(tx: Tx, caller: Member, params: wire.SetPresence) -> Done:
+    presence.set_presence(tx, caller.member_id, params.status, params.summary, params.for_ms)
+    told = {"member_id": caller.member_id, "status": params.status}
+    return Done({"status": params.status}, (caller.member_id,), notices=(Notice("presence", told),))
+
+
+def _grants(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
+    return Done({"grants": grants.grants_of(tx, caller.member_id)})
+
+
+def _grant(tx: Tx, caller: Member, params: wire.Grant) -> Done:
+    return _granted(tx, caller, params.member_id, tuple(params.capabilities))
+
+
+def _block(tx: Tx, caller: Member, params: wire.OfMember) -> Done:
+    return _granted(tx, caller, params.member_id, ())
+
+
+def _unblock(tx: Tx, caller: Member, params: wire.OfMember) -> Done:
+    return _granted(tx, caller, params.member_id, CAPABILITIES)
+
+
+def _granted(tx: Tx, caller: Member, peer_id: str, capabilities: tuple[str, ...]) -> Done:
+    chosen = grants.grant(tx, caller.mesh_id, caller.member_id, peer_id, capabilities)
+    return Done({"member_id": peer_id, "capabilities": chosen})
+
+
+def _message_status(tx: Tx, caller: Member, params: wire.MessageStatus) -> Done:
+    return Done(messages.message_status(tx, caller.mesh_id, caller.member_id, params.client_message_id))
+
+
+def _redeliver(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
+    return Done({"deliveries": messages.redeliver(tx, caller.member_id)}, (caller.member_id,))
+
+
+def _rotate_key(tx: Tx, caller: Member, params: wire.RotateKey) -> Done:
+    signed = wire.rotation_bytes(caller.mesh_id, caller.member_id, params.pubkey)
+    if not sealing.verify(bytes.fromhex(params.pubkey), bytes.fromhex(params.signature), signed):
+        raise InvalidInput("The new key did not sign its own rotation", field="signature")
+    member = members.rotate_key(tx, caller.mesh_id, caller.member_id, params.pubkey)
+    if member.pubkey != caller.pubkey:
+        audit.record(tx, caller.mesh_id, "member_keypair_rotated", caller.member_id, pubkey=member.pubkey)
+    told = {"member_id": member.member_id, "pubkey": member.pubkey, "previous": caller.pubkey}
+    result = {"member_id": member.member_id, "pubkey": member.pubkey}
+    return Done(result, notices=(Notice("member_keypair_rotated", told),))
+
+
+def _leave(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
+    return _ended(tx, caller, caller.member_id, "left")
+
+
+def _revoke(tx: Tx, caller: Member, params: wire.OfMember) -> Done:
+    invites.role_below(caller, members.get_member(tx, caller.mesh_id, params.member_id))
+    return _ended(tx, caller, params.member_id, "revoked")
+
+
+def _ban(tx: Tx, caller: Member, params: wire.OfMember) -> Done:
+    invites.role_below(caller, members.get_member(tx, caller.mesh_id, params.member_id))
+    return _ended(tx, caller, params.member_id, "banned")
+
+
+def _ended(tx: Tx, caller: Member, member_id: str, how: members.Ending) -> Done:
+    before = members.get_member(tx, caller.mesh_id, member_id)
+    member = members.end_membership(tx, caller.mesh_id, member_id, how)
+    if member.state == before.state:
+        return Done({"member_id": member_id, "state": member.state}, ended=(member_id,))
+    audit.record(tx, caller.mesh_id, f"member_{how}", caller.member_id, member_id=member_id)
+    epoch = members.lock_mesh(tx, caller.mesh_id).key_epoch
+    told = Notice("member_gone", {"member_id": member_id, "state": member.state, "key_epoch": epoch})
+    return Done({"member_id": member_id, "state": member.state}, ended=(member_id,), notices=(told,))
+
+
+def _unban(tx: Tx, caller: Member, params: wire.OfMember) -> Done:
+    before = members.get_member(tx, caller.mesh_id, params.member_id)
+    member = members.lift_ban(tx, caller.mesh_id, params.member_id)
+    if member.state != before.state:
+        audit.record(tx, caller.mesh_id, "member_unbanned", caller.member_id, member_id=member.member_id)
+    return Done({"member_id": member.member_id, "state": member.state})
+
+
+def _set_role(tx: Tx, caller: Member, params: wire.SetRole) -> Done:
+    member = members.set_role(tx, caller.mesh_id, params.member_id, params.role)
+    audit.record(tx, caller.mesh_id, "role_changed", caller.member_id, member_id=member.member_id, role=member.role)
+    return Done({"member_id": member.member_id, "role": member.role})
+
+
+def _keys_wanted(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
+    epoch, wanted = keys.keys_wanted(tx, caller.mesh_id, caller.member_id)
+    return Done({"key_epoch": epoch, "wanted": wanted})
+
+
+def _give_key(tx: Tx, caller: Member, params: wire.GiveKey) -> Done:
+    given = keys.give_key(tx, caller.mesh_id, caller.member_id, params.member_id, params.key_epoch, params.sealed)
+    told = Notice("key_given", {"member_id": params.member_id, "key_epoch": params.key_epoch})
+    return Done({"member_id": params.member_id, "given": given}, notices=(told,) if given else ())
+
+
+def _refuse_key(tx: Tx, caller: Member, params: wire.RefuseKey) -> Done:
+    changed = keys.refuse_key(tx, caller.member_id, params.key_epoch, params.giver_id)
+    told = Notice("key_wanted", {"member_id": caller.member_id, "key_epoch": params.key_epoch})
+    return Done({"changed": changed}, notices=(told,) if changed else ())
+
+
+def _keys(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
+    epoch, given = keys.keys_for(tx, caller.mesh_id, caller.member_id)
+    return Done({"key_epoch": epoch, "keys": given})
+
+
+def _invites(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
+    return Done({"invites": invites.list_invites(tx, caller.mesh_id)})
+
+
+def _create_invite(tx: Tx, caller: Member, params: wire.CreateInvite) -> Done:
+    invite, secret = decode_invite(params.invite)
+    if secret:
+        raise InvalidInput("The secret of an invite is not for the broker", field="invite")
+    if invite.mesh_id != caller.mesh_id:
+        raise InvalidInput("The invite is for another mesh", field="invite")
+    return Done({"invite_id": invite.invite_id, "created": invites.register_invite(tx, invite, caller.member_id)})
+
+
+def _revoke_invite(tx: Tx, caller: Member, params: wire.OfInvite) -> Done:
+    changed = invites.revoke_invite(tx, caller.mesh_id, params.invite_id, caller.member_id)
+    return Done({"invite_id": params.invite_id, "changed": changed})
+
+
+def _audit(tx: Tx, caller: Member, params: wire.Page) -> Done:
+    rows = audit.entries(tx, caller.mesh_id, params.after, params.limit)
+    found = [
+        {"number": number, "at": iso(at_ms), "event": event, "actor": actor, "payload": msgspec.json.decode(payload)}
+        for number, at_ms, event, actor, payload, _, _ in rows
+    ]
+    return Done({"entries": found, "verified": audit.verify(tx, caller.mesh_id) is None})
+
+
+_HANDLERS: Final[dict[str, Callable[[Tx, Member, Any], Done]]] = {
+    "peers": _peers,
+    "members": _members,
+    "topics": _topics,
+    "subscribe": _subscribe,
+    "unsubscribe": _unsubscribe,
+    "join_group": _join_group,
+    "leave_group": _leave_group,
+    "set_presence": _set_presence,
+    "grants": _grants,
+    "grant": _grant,
+    "block": _block,
+    "unblock": _unblock,
+    "message_status": _message_status,
+    "redeliver": _redeliver,
+    "rotate_key": _rotate_key,
+    "leave": _leave,
+    "revoke": _revoke,
+    "ban": _ban,
+    "unban": _unban,
+    "set_role": _set_role,
+    "keys_wanted": _keys_wanted,
+    "give_key": _give_key,
+    "refuse_key": _refuse_key,
+    "keys": _keys,
+    "invites": _invites,
+    "create_invite": _create_invite,
+    "revoke_invite": _revoke_invite,
+    "audit": _audit,
+}

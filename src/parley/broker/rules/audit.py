@@ -1,0 +1,51 @@
+"""The audit log of a mesh: who did what to whom, as a chain in which each entry's hash covers the one before it.
+
+What was said is not in it, only what was changed: members, roles, invites, keys. A row that is altered, left out or put
+in breaks the chain from there on, and ``verify`` names the first number that does not fit.
+"""
+
+import hashlib
+from typing import Any, Final
+
+from parley.broker.tx import Row, Tx
+from parley.core.canonical import canonical_json
+from parley.core.clock import iso
+
+GENESIS: Final = "0" * 64
+_COLUMNS: Final = "number, at_ms, event, actor, payload, previous, hash"
+
+
+def record(tx: Tx, mesh_id: str, event: str, actor: str, **payload: Any) -> None:
+    """Appends an entry. The mesh's row is locked by the caller, so that no two follow the same one."""
+    last = tx.one("SELECT number, hash FROM audit WHERE mesh_id = ? ORDER BY number DESC LIMIT 1", mesh_id)
+    number, previous = (last[0] + 1, last[1]) if last is not None else (1, GENESIS)
+    text = canonical_json(payload).decode()
+    entry = (number, tx.now_ms, event, actor, text, previous)
+    tx.run(
+        f"INSERT INTO audit (mesh_id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        *(mesh_id, *entry, entry_hash(mesh_id, *entry)),
+    )
+
+
+def entry_hash(mesh_id: str, number: int, at_ms: int, event: str, actor: str, payload: str, previous: str) -> str:
+    """The hash of an entry: over the one before it and all that it says."""
+    return hashlib.sha256(canonical_json([previous, mesh_id, number, iso(at_ms), event, actor, payload])).hexdigest()
+
+
+def verify(tx: Tx, mesh_id: str) -> int | None:
+    """The number of the first entry that does not fit, or None when all do."""
+    previous, expected = GENESIS, 1
+    for number, *rest in tx.all(f"SELECT {_COLUMNS} FROM audit WHERE mesh_id = ? ORDER BY number", mesh_id):
+        at_ms, event, actor, payload, before, found = rest
+        fits = number == expected and before == previous
+        if not fits or entry_hash(mesh_id, number, at_ms, event, actor, payload, before) != found:
+            return expected
+        previous, expected = found, expected + 1
+    return None
+
+
+def entries(tx: Tx, mesh_id: str, after: int, limit: int) -> list[Row]:
+    """The entries after a number, in order."""
+    return tx.all(
+        f"SELECT {_COLUMNS} FROM audit WHERE mesh_id = ? AND number > ? ORDER BY number LIMIT ?", mesh_id, after, limit
+    )

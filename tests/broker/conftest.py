@@ -1,0 +1,27 @@
+"""A broker without sockets: a store, and sessions that are driven by hand."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parley.broker.sqlite_store import SqliteStore, open_sqlite_store
+from parley.core.clock import ManualClock
+from tests.broker.desk import Desk
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: ManualClock) -> Iterator[SqliteStore]:
+    opened = open_sqlite_store(tmp_path / "broker.db", clock, synchronous="normal")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def desk(store: SqliteStore, clock: ManualClock) -> Desk:
+    return Desk(store, clock)
