@@ -12,11 +12,12 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from parley.core.clock import ManualClock
+from parley.core.fold import TABLES as FOLDED
 from parley.hub.archive import archive_before
 from parley.pipeline.hubs import HubRef, hub_of_workspace
 from parley.pipeline.ingest import ingest
 from parley.pipeline.lake import Lake
-from parley.pipeline.lake.catalogue.silver import TABLES
+from parley.pipeline.lake.catalogue.silver import NOT_FOLDED_UNDER_THIS_NAME, TABLES
 from parley.workspace.layout import Workspace
 from tests.hub.histories import History
 from tests.workspace.databases import START_MS, new_workspace, prepared, writing
@@ -84,3 +85,10 @@ def contents(lake: Lake) -> dict[str, list[dict[str, Any]]]:
         )
         for table in TABLES
     }
+
+
+def state_of(rows: dict[str, list[dict[str, Any]]], db_id: str, table: str) -> dict[str, dict[str, Any]]:
+    """What silver says a hub's table holds."""
+    name = {folded: name for name, folded in NOT_FOLDED_UNDER_THIS_NAME.items()}.get(table, table)
+    columns = FOLDED[table]
+    return {row[columns[0]]: {column: row[column] for column in columns} for row in rows[name] if row["db_id"] == db_id}

@@ -13,21 +13,15 @@ from pyspark.sql import SparkSession
 from parley.core.errors import LakeConflict
 from parley.core.fold import TABLES as FOLDED
 from parley.pipeline.lake import Lake, maintain
-from parley.pipeline.lake.catalogue.silver import MESSAGES, NOT_FOLDED_UNDER_THIS_NAME, QUARANTINE, TABLES
+from parley.pipeline.lake.catalogue.silver import MESSAGES, QUARANTINE, TABLES
 from parley.pipeline.silver import build_silver, building
+from parley.pipeline.silver.inline import INLINE_EVENTS
 from parley.workspace import queries
-from tests.pipeline.silver.lakes import LivingHub, contents, same_bronze, take_in
+from tests.pipeline.silver.lakes import LivingHub, contents, same_bronze, state_of, take_in
 
 pytestmark = pytest.mark.timeout(900)
 
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
-
-
-def state_of(rows: dict[str, list[dict[str, Any]]], db_id: str, table: str) -> dict[str, dict[str, Any]]:
-    """What silver says a hub's table holds."""
-    name = {folded: name for name, folded in NOT_FOLDED_UNDER_THIS_NAME.items()}.get(table, table)
-    columns = FOLDED[table]
-    return {row[columns[0]]: {column: row[column] for column in columns} for row in rows[name] if row["db_id"] == db_id}
 
 
 def agree(hub: LivingHub, rows: dict[str, list[dict[str, Any]]], db_id: str) -> None:
@@ -49,14 +43,14 @@ def test_any_sequence_of_builds_is_one_build_of_everything(
         for hub in hubs.values():
             hub.live(rng.randrange(10, 60))
         take_in(spark, lake, *hubs.values())
-        build_silver(spark, lake)
+        build_silver(spark, lake, inline_events=rng.choice((0, INLINE_EVENTS)))
         rows = contents(lake)
         for db_id, hub in hubs.items():
             agree(hub, rows, db_id)
         if turn == 1:
             hubs["hub-0"].archive(rng.randrange(600_000))
     again = same_bronze(lake, folder / "again")
-    build_silver(spark, again)
+    build_silver(spark, again, inline_events=0)
     assert contents(again) == contents(lake)
 
 
@@ -100,7 +94,7 @@ def test_a_killed_build_is_taken_up_where_it_stopped(
     lake, hub = Lake.open_or_create(tmp_path / "lake"), LivingHub(tmp_path / "hub", 7, "hub")
     hub.live(40)
     take_in(spark, lake, hub)
-    build_silver(spark, lake)
+    build_silver(spark, lake, inline_events=0)
     hub.live(40)
     take_in(spark, lake, hub)
     merge = building.merge
@@ -113,14 +107,14 @@ def test_a_killed_build_is_taken_up_where_it_stopped(
 
     monkeypatch.setattr(building, "merge", die_after_messages)
     with pytest.raises(KeyboardInterrupt):
-        build_silver(spark, lake)
+        build_silver(spark, lake, inline_events=0)
     monkeypatch.setattr(building, "merge", merge)
     hub.live(10)
     take_in(spark, lake, hub)
-    build_silver(spark, lake)
+    build_silver(spark, lake, inline_events=0)
     agree(hub, contents(lake), "hub")
     again = same_bronze(lake, tmp_path / "again")
-    build_silver(spark, again)
+    build_silver(spark, again, inline_events=0)
     assert contents(again) == contents(lake)
 
 
@@ -134,11 +128,11 @@ def test_a_build_that_another_one_overtakes_begins_again(
 
     def overtaken(*given: Any, **options: Any) -> Any:
         if once.pop() if once else False:
-            build_silver(spark, lake)
+            build_silver(spark, lake, inline_events=0)
         return judge(*given, **options)
 
     monkeypatch.setattr(building, "judge", overtaken)
-    assert build_silver(spark, lake).conflicts == 1
+    assert build_silver(spark, lake, inline_events=0).conflicts == 1
     agree(hub, contents(lake), "hub")
 
 
@@ -154,7 +148,7 @@ def test_a_build_gives_up_when_others_are_always_quicker(
 
     monkeypatch.setattr(building, "judge", too_late)
     with pytest.raises(LakeConflict):
-        build_silver(spark, lake)
+        build_silver(spark, lake, inline_events=0)
 
 
 def test_a_restored_quarantine_is_judged_anew(spark: SparkSession, tmp_path: Path) -> None:
@@ -162,8 +156,8 @@ def test_a_restored_quarantine_is_judged_anew(spark: SparkSession, tmp_path: Pat
     hub.live(20)
     hub.tamper("INSERT INTO events (ts, name, entity_type, entity_id, data_json) VALUES ('t', 'new', 'x', 'y', '{}')")
     take_in(spark, lake, hub)
-    build_silver(spark, lake)
+    build_silver(spark, lake, inline_events=0)
     before = contents(lake)
     maintain.restore(lake, QUARANTINE, 0)
-    assert build_silver(spark, lake).quarantined == {"unknown_name": 1}
+    assert build_silver(spark, lake, inline_events=0).quarantined == {"unknown_name": 1}
     assert contents(lake) == before

@@ -1,4 +1,4 @@
-"""Building silver: first judge what is new, then fold it into each table.
+"""Building silver: first judge what is new, then fold it into each table. Few and plain news need no Spark for that.
 
 A run may be killed anywhere and repeated, and two may run at once: each commit moves a table's rows and its cursors
 together, and one that comes second is refused and planned again.
@@ -14,6 +14,7 @@ from parley.pipeline.lake.catalogue.bronze import EVENTS
 from parley.pipeline.lake.catalogue.silver import QUARANTINE
 from parley.pipeline.lake.commit import ensure_table
 from parley.pipeline.lake.place import Lake
+from parley.pipeline.silver.inline import INLINE_EVENTS, build_inline
 from parley.pipeline.silver.judging import judge
 from parley.pipeline.silver.merging import News, merge
 from parley.pipeline.silver.reading import (
@@ -55,14 +56,20 @@ class SilverReport:
 
 
 def build_silver(
-    spark: "SparkSession", lake: Lake, *, progress: Progress = lambda table, done, total: None
+    spark: "SparkSession",
+    lake: Lake,
+    *,
+    progress: Progress = lambda table, done, total: None,
+    inline_events: int = INLINE_EVENTS,
 ) -> SilverReport:
-    """Brings all silver tables up to what bronze holds now."""
+    """Brings all silver tables up to what bronze holds now. So many new events at most are folded without Spark."""
     report = SilverReport()
     ensure_table(lake, EVENTS)
     ends = bronze_marks(lake)
     while True:
         try:
+            if _inline(lake, ends, inline_events, report, progress):
+                return report
             _fold(spark, lake, silver_marks(lake, QUARANTINE), report, progress)
             _judge(spark, lake, ends, report)
             _fold(spark, lake, ends, report, progress)
@@ -72,6 +79,17 @@ def build_silver(
                 raise
         else:
             return report
+
+
+def _inline(lake: Lake, until: Marks, most: int, report: SilverReport, progress: Progress) -> bool:
+    """Whether the driver could do it alone."""
+    news = stretch(silver_marks(lake, QUARANTINE), until)
+    built = build_inline(lake, until, most, progress)
+    if built is None:
+        return False
+    report.events += sum(hi - lo for lo, hi in news.values())
+    report.tables, report.buckets = built.tables, built.buckets
+    return True
 
 
 def _judge(spark: "SparkSession", lake: Lake, until: Marks, report: SilverReport) -> None:

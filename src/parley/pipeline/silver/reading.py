@@ -64,7 +64,7 @@ def stretch(stands: Marks, until: Marks) -> dict[str, tuple[int, int]]:
 
 def read_events(spark: "SparkSession", lake: Lake, wanted: Stretch) -> "DataFrame":
     """The events of these stretches as bronze has them. Files that cannot hold any are not opened."""
-    rows = read_table(spark, lake, EVENTS, may_hold=lambda entry: _may_hold(entry, wanted))
+    rows = read_table(spark, lake, EVENTS, may_hold=lambda entry: may_hold(entry, wanted))
     bounds: Any = spark.createDataFrame(
         [(db_id, lo, hi) for db_id, (lo, hi) in wanted.items()], "db_id string, lo bigint, hi bigint"
     )
@@ -81,9 +81,9 @@ def read_accepted(spark: "SparkSession", lake: Lake, wanted: Stretch) -> "DataFr
     """The events of these stretches without those in quarantine."""
     events = read_events(spark, lake, wanted)
     entries = live_files(open_table(lake, QUARANTINE), WHOLE).values() if exists(lake, QUARANTINE) else ()
-    if not any(_may_hold(entry, wanted) for entry in entries):
+    if not any(may_hold(entry, wanted) for entry in entries):
         return events
-    return accepted(events, read_table(spark, lake, QUARANTINE, may_hold=lambda entry: _may_hold(entry, wanted)))
+    return accepted(events, read_table(spark, lake, QUARANTINE, may_hold=lambda entry: may_hold(entry, wanted)))
 
 
 def truncated_hubs(spark: "SparkSession", lake: Lake, hubs: Collection[str]) -> frozenset[str]:
@@ -108,7 +108,8 @@ def _firsts(entries: Iterable[Mapping[str, Any]]) -> dict[str, int] | None:
     return firsts
 
 
-def _may_hold(entry: Mapping[str, Any], wanted: Stretch) -> bool:
+def may_hold(entry: Mapping[str, Any], wanted: Stretch) -> bool:
+    """Whether a file can hold an event of these stretches, by what the log says of it."""
     return any(
         bounds_meet(entry, "db_id", at_least=db_id, at_most=db_id)
         and bounds_meet(entry, "event_id", at_least=lo + 1, at_most=hi)
