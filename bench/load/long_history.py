@@ -16,7 +16,7 @@ from parley.core.clock import SystemClock, iso
 from parley.core.limits import TOMBSTONE
 from parley.core.settings import Settings
 from parley.hub.lifecycle import prepare_database
-from parley.sqlite import open_writer
+from parley.sqlite import checkpoint_once, open_writer
 from parley.workspace import discovery, queries
 from parley.workspace.layout import Workspace
 
@@ -78,10 +78,11 @@ class LongHistory:
                 self._db.executemany(_TOUCH, [(ts, topic) for topic, ts in self._touched.items()])
             for rows in (self._changed_late, self._found, self._attached, self._touched):
                 rows.clear()
+            checkpoint_once(self._db, "truncate")  # as a hub does all the while: no reader finds a log of gigabytes
 
     def close(self) -> None:
         """Leaves one file behind, as a clean stop does."""
-        self._db.pragma("wal_checkpoint(truncate)")
+        checkpoint_once(self._db, "truncate")
         self._db.close()
 
     def _make_places(self) -> None:
