@@ -178,11 +178,10 @@ class Demo:
             return True
         lake = ("--lake", str(self.folder / "lake"))
         REPORT.parent.mkdir(exist_ok=True)
-        self.parley("pipeline", "run", *lake, "--out", str(REPORT))
+        clean = self.parley_code("pipeline", "run", "--audit", *lake, "--out", str(REPORT)) == Exit.OK
         self.parley(
             "pipeline", "sql", *lake, "SELECT agent, messages, answers_given FROM gold_agents ORDER BY messages DESC"
         )
-        clean = self.parley_code("pipeline", "audit", *lake) == Exit.OK
         say(f"The report, one file that needs nothing else: {REPORT}")
         self.draw(REPORT.as_uri(), REPORT_PICTURE, ready="document.documentElement?.dataset.ready !== undefined")
         return clean

@@ -1,4 +1,7 @@
-"""``parley pipeline enrich`` and ``embed``, from the words of the command to the lake and back to the hub."""
+"""``parley pipeline enrich`` and ``embed``, from the words of the command to the lake and back to the hub.
+
+The lake then has every table that there is, and readers other than Spark are tried on all of them.
+"""
 
 import json
 import runpy
@@ -8,13 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars
+import pyarrow
 import pytest
+from deltalake import DeltaTable
 
 import parley.pipeline
 from parley.app.pipeline import embed as embed_work
 from parley.app.pipeline import enrich as enrich_work
 from parley.cli.root import run
 from parley.client import Client
+from parley.pipeline.lake import Lake, Table, read_table
+from parley.pipeline.lake.catalogue import TABLES
 from parley.workspace.trust import HOME_VARIABLE
 from tests.client.hubs import HubProcess
 from tests.pipeline.enrich.world import Workbench
@@ -87,6 +95,19 @@ def test_history_is_taken_in_enriched_sent_back_embedded_and_searched(
         patch.setattr(sys, "argv", ["nearest.py", lake, "see T-1"])
         runpy.run_path(str(EXAMPLES / "nearest.py"))
     assert capsys.readouterr().out.splitlines()[0] == "1.000 ann: see T-1"
+    pipeline("build")
+    for table in TABLES:
+        by_polars, by_delta = read_without_spark(Lake.open(Path(lake)), table)
+        assert by_polars.columns == by_delta.column_names == table.schema.names, table.view
+        assert by_polars.height == by_delta.num_rows == read_table(shared_spark, Lake.open(Path(lake)), table).count()
+
+
+def read_without_spark(lake: Lake, table: Table) -> tuple[polars.DataFrame, pyarrow.Table]:
+    """All of a table by Polars, and by delta-rs."""
+    path = lake.path(table)
+    return polars.read_delta(path).select(table.schema.names), DeltaTable(path).to_pyarrow_table(
+        columns=table.schema.names
+    )
 
 
 def test_what_keeps_a_plugin_or_a_model_from_running_is_said_before_spark_is_started(

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from parley.core.errors import LakeConflict, LakeInvalid, LakeNotFound, LakeTooNew
-from parley.pipeline.ingest import cursor_name, ingest
+from parley.pipeline.ingest import CURSOR_PREFIX, cursor_name, ingest, write_range
 from parley.pipeline.lake import (
     WHOLE,
     DataFile,
@@ -35,8 +35,11 @@ from parley.pipeline.lake.catalogue.bronze import EVENTS
 from parley.pipeline.lake.commit import live_files, open_table
 from parley.pipeline.lake.cursors import read_cursors
 from parley.pipeline.lake.files import TableWriter
+from parley.pipeline.lake.holdings import Holding, read_holdings
 from parley.pipeline.lake.reading import bounds_meet
+from parley.pipeline.report.checks import check_cursors
 from parley.pipeline.session import DELTA_EXTENSION, reads_delta
+from parley.pipeline.source.ranges import EventRange
 from parley.workspace import discovery
 from tests.pipeline.bronze import bronze_problems
 from tests.pipeline.logs import append, make_hub
@@ -355,3 +358,31 @@ def test_a_folder_that_is_no_lake_is_left_alone(tmp_path: Path) -> None:
 def test_a_lake_whose_making_was_cut_short_is_made_on(tmp_path: Path) -> None:
     (tmp_path / "lake" / "_parley").mkdir(parents=True)
     assert Lake.open_or_create(tmp_path / "lake").own.joinpath("lake.json").is_file()
+
+
+def test_bronze_is_held_against_its_cursors_by_its_log_alone(lake: Lake, tmp_path: Path) -> None:
+    assert read_holdings(lake, CURSOR_PREFIX) == {}
+    hub = make_hub(tmp_path / "hub", 250)
+    ingest(_no_spark, lake, [hub], round_events=100)
+    assert read_holdings(lake, CURSOR_PREFIX) == {hub.db_id: Holding(250, 1, 250, 250)}
+    assert check_cursors(lake).verdict == "ok"
+    commit(lake, EVENTS, write_range(lake, EventRange(hub, 100, 110), 0))
+    assert "260 rows for the 250 events" in check_cursors(lake).message
+    assert check_cursors(lake).verdict == "error"
+    append(discovery.at(tmp_path / "hub"), range(250, 260))
+    commit(lake, EVENTS, write_range(lake, EventRange(hub, 250, 260), 0))
+    assert "ends at event 260, where its cursor stands at 250" in check_cursors(lake).message
+
+
+def test_a_hub_without_a_cursor_and_files_without_statistics_are_told(lake: Lake, tmp_path: Path) -> None:
+    hub = make_hub(tmp_path / "hub", 10)
+    table_version(lake, EVENTS)
+    files = write_range(lake, EventRange(hub, 0, 10), 0)
+    commit(lake, EVENTS, files)
+    assert check_cursors(lake).message == f"1 hub: {hub.db_id} has no cursor."
+    commit(lake, EVENTS, [file._replace(statistics="{}") for file in write_range(lake, EventRange(hub, 0, 5), 0)])
+    assert check_cursors(lake).verdict == "unknown"
+
+
+def _no_spark() -> Any:
+    raise AssertionError("a round so small needs no Spark")

@@ -103,7 +103,8 @@ def test_it_shows_a_short_history_by_the_hour_and_counts_what_took_how_long(made
 
 def test_its_checks_are_those_of_the_audit_and_those_that_the_tables_show(made: tuple[Lake, Findings, Path]) -> None:
     verdicts = {check.name: check.verdict for check in made[1].checks}
-    assert verdicts == {"replay": "error", "event ids": "warn", "clocks": "ok", "times": "ok", "quarantine": "warn"}
+    own = {"cursors": "ok", "event ids": "warn", "doubles": "ok", "clocks": "ok", "times": "ok", "quarantine": "warn"}
+    assert verdicts == {"replay": "error", **own}
 
 
 def test_it_is_one_private_file(made: tuple[Lake, Findings, Path]) -> None:

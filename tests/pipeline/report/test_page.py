@@ -84,10 +84,12 @@ def test_circles_stay_in_the_drawing_and_apart_from_each_other() -> None:
 
 
 def test_hubs_without_anything_odd_pass_and_the_others_are_named() -> None:
-    fine: Row = {"missing": 0, "gaps": 0, "clock_jumps": 0, "back_ms_max": 0, "untimed": 0, "quarantined": 0}
+    fine: Row = dict.fromkeys(("missing", "gaps", "clock_jumps", "back_ms_max", "untimed", "quarantined"), 0)
+    fine |= {"first_event_id": 3, "last_event_id": 12, "events": 10}
     assert {check.verdict for check in check_hubs([fine])} == {"ok"}
     assert {check.verdict for check in check_hubs([])} == {"ok"}
     odd = {**fine, "missing": 3, "gaps": 1, "clock_jumps": 1, "back_ms_max": 4_000, "untimed": 1, "quarantined": 2}
-    found = check_hubs([fine, odd])
-    assert {check.verdict for check in found} == {"warn"}
-    assert found[0].message == "3 ids are missing in 1 gap."
+    found = {check.name: check for check in check_hubs([fine, odd])}
+    assert {name: check.verdict for name, check in found.items() if check.verdict != "warn"} == {"doubles": "error"}
+    assert found["event ids"].message == "3 ids are missing in 1 gap."
+    assert found["doubles"].message == "3 rows are there more than once."

@@ -1,22 +1,35 @@
 """Holding hubs, and the lake if there is one, against their logs."""
 
+from typing import TYPE_CHECKING
+
 from parley.app.pipeline.opening import Place, hubs_of, lake_folder, spark_session
 from parley.core.errors import InvalidInput
 from parley.pipeline.audit.copies import refuse_distant
 from parley.pipeline.audit.report import AuditReport
 from parley.pipeline.audit.run import audit
+from parley.pipeline.hubs import HubRef
 from parley.pipeline.lake import Lake
 from parley.pipeline.progress import Progress
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 def run_audit(place: Place, progress: Progress) -> AuditReport:
-    """Audits the hubs that were named. What a cluster's workers are to read goes into the lake's own folder."""
+    """Audits the hubs that were named."""
     hubs, lake = hubs_of(place), _lake_if_any(place)
     refuse_distant(hubs)  # before Spark is started
-    elsewhere = place.master is not None or place.remote is not None
     with spark_session(place, progress) as spark:
-        folder = lake.own if elsewhere and lake is not None else None
-        return audit(spark, hubs, lake=lake, folder=folder, progress=progress)
+        return audit_with(spark, place, hubs, lake, progress)
+
+
+def audit_with(
+    spark: "SparkSession", place: Place, hubs: list[HubRef], lake: Lake | None, progress: Progress
+) -> AuditReport:
+    """An audit in a session that is open. What a cluster's workers are to read goes into the lake's own folder."""
+    elsewhere = place.master is not None or place.remote is not None
+    folder = lake.own if elsewhere and lake is not None else None
+    return audit(spark, hubs, lake=lake, folder=folder, progress=progress)
 
 
 def _lake_if_any(place: Place) -> Lake | None:

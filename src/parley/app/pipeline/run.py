@@ -1,13 +1,18 @@
 """The whole pipeline, one stage after the other: from the hubs' logs to the report."""
 
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parley.app.pipeline.audit import audit_with
 from parley.app.pipeline.build import build_stages
 from parley.app.pipeline.opening import Place, hubs_of, open_or_create_lake, settings_of, spark_session
 from parley.app.pipeline.report import summary, target
 from parley.core.settings import PipelineSettings
+from parley.pipeline.audit.copies import refuse_distant
+from parley.pipeline.audit.report import AuditReport
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.ingest import ingest
 from parley.pipeline.lake import Lake
@@ -18,11 +23,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def run_pipeline(place: Place, progress: Progress, out: Path | None) -> dict[str, Any]:
-    """Brings the lake up to what the hubs hold now, and draws it."""
+def run_pipeline(place: Place, progress: Progress, out: Path | None, *, with_audit: bool) -> dict[str, Any]:
+    """Brings the lake up to what the hubs hold now, and draws it; with an audit, ``audit`` is its report."""
     hubs, lake, settings = hubs_of(place), open_or_create_lake(place), settings_of(place).pipeline
+    if with_audit:
+        refuse_distant(hubs)  # before Spark is started
     with spark_session(place, progress) as spark:
-        return run_stages(spark, lake, hubs, settings, progress, out)
+        look = partial(audit_with, spark, place, hubs, lake, progress) if with_audit else None
+        return run_stages(spark, lake, hubs, settings, progress, out, look)
 
 
 def run_stages(
@@ -32,12 +40,19 @@ def run_stages(
     settings: PipelineSettings,
     progress: Progress,
     out: Path | None = None,
+    look: Callable[[], AuditReport] | None = None,
 ) -> dict[str, Any]:
-    """Every stage in a session that is open. Each commits by itself: after a kill the next run goes on from there."""
+    """Every stage in a session that is open. Each commits by itself: after a kill the next run goes on from there.
+
+    ``damaged`` says whether a check has found damage: one of the lake's own, or one of the last audit.
+    """
     path = target(lake, out)
     with progress.stage("ingest", "events") as stage:
         ingested = ingest(spark, lake, hubs, progress=stage.tell)
     built = build_stages(spark, lake, settings, progress)
+    audited = None if look is None else look()
     with progress.stage("checks and report"):
-        made = summary(lake, path, make_report(spark, lake, path))
-    return {**made, "ingest": asdict(ingested), **built}
+        found = make_report(spark, lake, path)
+    damaged = any(check.verdict == "error" for check in found.checks)
+    made = {**summary(lake, path, found), "damaged": damaged, "ingest": asdict(ingested), **built}
+    return made if audited is None else {**made, "audit": audited}

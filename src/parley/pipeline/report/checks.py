@@ -1,5 +1,8 @@
 """What a report says about the quality of the lake: what its own tables show, and what the last audit found.
 
+The lake's own checks cost next to nothing and are done each time: bronze against its cursors, by the table's log alone,
+then gaps, doubles, clocks and what was set aside, by the hubs' rows.
+
 An audit leaves its summary in the lake: an object whose ``checks`` each have a ``name``, a ``verdict`` (``ok``,
 ``warn`` or ``error``) and a ``message``.
 """
@@ -9,6 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from parley.pipeline.ingest import CURSOR_PREFIX
+from parley.pipeline.lake.holdings import read_holdings
 from parley.pipeline.lake.place import Lake
 from parley.pipeline.report import words
 from parley.pipeline.report.findings import Check, Row, Verdict
@@ -23,8 +28,8 @@ def audit_path(lake: Lake) -> Path:
 
 
 def all_checks(lake: Lake, hubs: list[Row]) -> list[Check]:
-    """The audit's checks, then those that the hubs' rows are enough for."""
-    return [*_audit_checks(audit_path(lake)), *check_hubs(hubs)]
+    """The audit's checks, then the lake's own."""
+    return [*_audit_checks(audit_path(lake)), check_cursors(lake), *check_hubs(hubs)]
 
 
 def _audit_checks(path: Path) -> list[Check]:
@@ -41,15 +46,30 @@ def _verdict(said: object) -> Verdict:
     return said if said in ("ok", "warn", "error") else "unknown"  # type: ignore[return-value]
 
 
+def check_cursors(lake: Lake) -> Check:
+    """Whether bronze ends where its cursors stand, and has no more rows than ids."""
+    held = read_holdings(lake, CURSOR_PREFIX)
+    if held is None:
+        return Check("cursors", "unknown", "A file of bronze lacks the statistics to count by.")
+    wrong = [f"{db_id} {holding.problem}" for db_id, holding in sorted(held.items()) if holding.problem is not None]
+    if wrong:
+        return Check("cursors", "error", f"{words.count(len(wrong), 'hub')}: {wrong[0]}.")
+    return Check("cursors", "ok", "What bronze holds of each hub ends where its cursor stands.")
+
+
 def check_hubs(hubs: list[Row]) -> list[Check]:
     """What the events themselves show."""
     missing, gaps = _sum(hubs, "missing"), _sum(hubs, "gaps")
     jumps, furthest = _sum(hubs, "clock_jumps"), max((hub["back_ms_max"] for hub in hubs), default=0)
+    doubled = sum(map(_doubled, hubs))
     untimed, aside = _sum(hubs, "untimed"), _sum(hubs, "quarantined")
     return [
         _check(
             "event ids", missing, "No id is missing.", f"{_many(missing, 'id')} missing in {words.count(gaps, 'gap')}."
         ),
+        Check("doubles", "error", f"{_many(doubled, 'row')} there more than once.")
+        if doubled
+        else Check("doubles", "ok", "Every event is there once."),
         _check(
             "clocks",
             jumps,
@@ -66,6 +86,12 @@ def check_hubs(hubs: list[Row]) -> list[Check]:
             f"{_many(aside, 'event')} set aside as malformed or unknown.",
         ),
     ]
+
+
+def _doubled(hub: Row) -> int:
+    """Rows beyond one for each id that is there."""
+    there = hub["last_event_id"] - hub["first_event_id"] + 1 - hub["missing"]
+    return max(hub["events"] - there, 0)
 
 
 def _sum(hubs: Iterable[Row], column: str) -> int:

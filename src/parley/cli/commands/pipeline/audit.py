@@ -19,11 +19,12 @@ def audit(call: PipelineCall) -> int:
     if call.json:
         call.out.data(report.summary())
     else:
-        _show(call, report)
+        show_audit(call, report)
     return Exit.DAMAGE if report.damaged else Exit.OK
 
 
-def _show(call: PipelineCall, report: Any) -> None:
+def show_audit(call: PipelineCall, report: Any) -> None:
+    """Prints what did not hold, and the verdict."""
     out = call.out
     for verdict in report.verdicts:
         if verdict.status not in _SIGNS:
