@@ -5,11 +5,14 @@ name do not reach the scheduler of pytest-xdist 3.8 under pytest 9.2, so the pat
 """
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadGroupScheduling
+
+from tests.postgres import Server, private_server
 
 WITH_SPARK = ("tests/pipeline/", "tests/crash/test_lake.py")
 
@@ -22,6 +25,13 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("PARLEY_"):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """A private PostgreSQL, started when a test first asks for it."""
+    with private_server() as server:
+        yield server
 
 
 class _OneProcessWithSpark(LoadGroupScheduling):

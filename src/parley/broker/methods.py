@@ -33,6 +33,7 @@ class Done(NamedTuple):
     """Members who are none any more; their connections are closed."""
     notices: tuple[Notice, ...] = ()
     """What all members of the mesh are told."""
+    mesh_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class CallMethod:
         caller = members.active_member(tx, self.mesh_id, self.member_id)
         if RANK[caller.role] < RANK[known.role]:
             raise NotAllowed(f"{self.method} needs the role {known.role}", role=caller.role, needed=known.role)
-        return _HANDLERS[self.method](tx, caller, params)
+        return _HANDLERS[self.method](tx, caller, params)._replace(mesh_id=self.mesh_id)
 
 
 def member_view(member: Member) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import apsw
 
 from parley.broker.policy import DEFAULT_POLICY, Policy
+from parley.broker.signals import Signal
 from parley.broker.store import StoreMethods
 from parley.broker.tx import Row, Rule
 from parley.core.clock import Clock, stamp
@@ -90,6 +91,9 @@ class SqliteStore(StoreMethods):
     def write(self, rule: Rule[T]) -> Write[T]:
         """The rule as a writer wants it."""
         return lambda connection: rule(SqliteTx(connection, self._clock.now_ms(), self._ids))
+
+    def listen(self, on_signal: Callable[[Signal], None]) -> None:
+        """Nobody else writes to the file, so there is nothing to hear."""
 
     def close(self) -> None:
         close_quietly(self.connection)

@@ -14,12 +14,13 @@ What holds for every store, and is shown by one suite of tests:
 - The numbers of a mesh's history and of its deliveries follow the order of the commits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, cast
 
 from parley.broker.calls import AcceptMessage, AcknowledgeDeliveries, ClaimDeliveries, EndConnection
 from parley.broker.policy import Policy
 from parley.broker.rules.accept import AcceptOutcome, Incoming
+from parley.broker.signals import Signal
 from parley.broker.tx import Rule
 from parley.sqlite import Outcome
 from parley.wire.broker import DeliveryAcked, Push
@@ -61,6 +62,10 @@ class BrokerStore(Protocol):
 
     def release(self, connection_id: str) -> tuple[str, ...]:
         """The connection is gone; for whom something is queued again."""
+        ...
+
+    def listen(self, on_signal: Callable[[Signal], None]) -> None:
+        """Calls back, on a thread of the store's, for what other brokers on the same database did."""
         ...
 
     def close(self) -> None:

@@ -1,0 +1,241 @@
+"""The store for several brokers: a PostgreSQL database, which they share as equals.
+
+What one broker commits is a signal to the others by ``NOTIFY`` in the same transaction. A delivery is claimed by a row
+lock that others skip, so two brokers never lease the same one. Messages of a mesh are accepted under the lock of the
+mesh's row; a batch takes those of all its meshes first and in order, so that no two batches wait for each other.
+
+A commit whose answer was lost may have happened. Its rules are then run again, alone: every rule can be repeated, and
+an accepted message is recognised by its id.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final, LiteralString, TypeVar, cast
+
+import msgspec
+import psycopg
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from parley.broker.calls import AcceptMessage
+from parley.broker.policy import DEFAULT_POLICY, Policy
+from parley.broker.signals import Signal, signals
+from parley.broker.store import StoreMethods
+from parley.broker.tx import Row, Rule
+from parley.core.clock import Clock
+from parley.core.errors import InternalError, MigrationFailed, ParleyError, SchemaTooNew, ServiceUnavailable
+from parley.core.ids import IdSource, new_uuid
+from parley.sqlite import Outcome, load_migrations
+
+T = TypeVar("T")
+Connection = psycopg.Connection[Row]
+
+POOL_MAX: Final = 4
+"""One for the messages that wait, the others for what is read and claimed meanwhile."""
+_WAIT_SECONDS: Final = 10.0
+_CHANNEL: Final = "parley_broker"
+_MIGRATION_LOCK: Final = 7_017_195_380_842_001
+"""A number of our own, so that two brokers that start at once do not both make the tables."""
+_NODE_CHARS: Final = 8
+_FAILED: Final = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
+
+
+class PostgresqlTx:
+    """A transaction on one connection."""
+
+    __slots__ = ("_connection", "_new_id", "for_update", "now_ms", "skip_locked")
+
+    def __init__(self, connection: Connection, now_ms: int, new_id: Callable[[str, int], str]) -> None:
+        self._connection = connection
+        self._new_id = new_id
+        self.now_ms = now_ms
+        self.for_update = " FOR UPDATE"
+        self.skip_locked = " FOR UPDATE SKIP LOCKED"
+
+    def all(self, sql: str, *args: Any) -> list[Row]:
+        return self._connection.execute(_translated(sql), args).fetchall()
+
+    def one(self, sql: str, *args: Any) -> Row | None:
+        return self._connection.execute(_translated(sql), args).fetchone()
+
+    def run(self, sql: str, *args: Any) -> int:
+        return self._connection.execute(_translated(sql), args).rowcount
+
+    def many(self, sql: str, rows: Iterable[Row]) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_translated(sql), list(rows))
+
+    def new_id(self, prefix: str) -> str:
+        return self._new_id(prefix, self.now_ms)
+
+
+class PostgresqlStore(StoreMethods):
+    """A broker's meshes in a database. Its methods may be called from several threads."""
+
+    def __init__(self, url: str, clock: Clock, policy: Policy = DEFAULT_POLICY, *, instance: str | None = None) -> None:
+        """Connects, and makes or migrates the tables. Raises ``ServiceUnavailable``, ``SchemaTooNew``, …"""
+        self.policy = policy
+        self.instance = instance or new_uuid()
+        self._url = url
+        self._clock = clock
+        self._ids = IdSource()
+        self._ids_lock = threading.Lock()
+        self._node = self.instance.replace("-", "")[:_NODE_CHARS]
+        self._stopping = threading.Event()
+        self._listener: threading.Thread | None = None
+        self._pool = ConnectionPool(
+            url,
+            min_size=1,
+            max_size=POOL_MAX,
+            timeout=_WAIT_SECONDS,
+            configure=_configure,
+            open=False,
+        )
+        try:
+            self._pool.open(wait=True, timeout=_WAIT_SECONDS)
+            with self._pool.connection() as connection:
+                _migrate(connection)
+                self.broker_id = _meta(connection, "broker_id")
+        except _FAILED as error:
+            self.close()
+            raise _unreachable(error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def epoch(self) -> int:
+        return self.call(lambda tx: int((tx.one("SELECT value FROM meta WHERE key = 'epoch'") or ("0",))[0]))
+
+    def commit(self, rules: Sequence[Rule[Any]]) -> list[Outcome[Any]]:
+        if len(rules) > 1:
+            with contextlib.suppress(*_FAILED, psycopg.Error):
+                return self._together(rules)
+        return [self._alone(rule) for rule in rules]
+
+    def listen(self, on_signal: Callable[[Signal], None]) -> None:
+        self._listener = threading.Thread(target=self._hear, args=(on_signal,), name="parley-signals", daemon=True)
+        self._listener.start()
+
+    def close(self) -> None:
+        self._stopping.set()
+        if self._listener is not None:
+            self._listener.join()
+        self._pool.close()
+
+    def _together(self, rules: Sequence[Rule[Any]]) -> list[Outcome[Any]]:
+        with self._pool.connection() as connection:
+            tx = self._tx(connection)
+            meshes = sorted({rule.message.mesh_id for rule in rules if isinstance(rule, AcceptMessage)})
+            for mesh_id in meshes:
+                tx.one(f"SELECT 1 FROM mesh WHERE mesh_id = ?{tx.for_update}", mesh_id)
+            outcomes: list[Outcome[Any]] = []
+            for rule in rules:
+                connection.execute("SAVEPOINT one_rule")
+                try:
+                    outcomes.append(Outcome(rule(self._tx(connection))))
+                except ParleyError as error:
+                    connection.execute("ROLLBACK TO SAVEPOINT one_rule")
+                    outcomes.append(Outcome(error=error))
+                connection.execute("RELEASE SAVEPOINT one_rule")
+            self._signal(connection, outcomes)
+        return outcomes
+
+    def _alone(self, rule: Rule[Any]) -> Outcome[Any]:
+        try:
+            with self._pool.connection() as connection:
+                outcome: Outcome[Any] = Outcome(rule(self._tx(connection)))
+                self._signal(connection, [outcome])
+        except ParleyError as error:
+            return Outcome(error=error)
+        except _FAILED as error:
+            return Outcome(error=_caused(_unreachable(error), error))
+        except psycopg.Error as error:
+            return Outcome(
+                error=_caused(InternalError("The database refused a statement", sqlstate=error.sqlstate), error)
+            )
+        except Exception as error:
+            return Outcome(error=error)
+        return outcome
+
+    def _tx(self, connection: Connection) -> PostgresqlTx:
+        return PostgresqlTx(connection, self._clock.now_ms(), self._new_id)
+
+    def _new_id(self, prefix: str, now_ms: int) -> str:
+        """Unlike with a file there are several who make ids, so each adds a part of its own."""
+        with self._ids_lock:
+            return self._ids.new(prefix, now_ms) + self._node
+
+    def _signal(self, connection: Connection, outcomes: Sequence[Outcome[Any]]) -> None:
+        for signal in signals(self.instance, (each.value for each in outcomes if each.error is None)):
+            connection.execute("SELECT pg_notify(%s, %s)", (_CHANNEL, msgspec.json.encode(signal).decode()))
+
+    def _hear(self, on_signal: Callable[[Signal], None]) -> None:
+        """Until the store is closed; a connection that is lost is made again. Meanwhile sessions look by themselves."""
+        while not self._stopping.is_set():
+            with contextlib.suppress(*_FAILED), psycopg.connect(self._url, autocommit=True) as connection:
+                connection.execute(f"LISTEN {_CHANNEL}")
+                while not self._stopping.is_set():
+                    for notify in connection.notifies(timeout=0.2):
+                        signal = msgspec.json.decode(notify.payload, type=Signal)
+                        if signal.origin != self.instance:
+                            on_signal(signal)
+            self._stopping.wait(0.2)
+
+
+@lru_cache(maxsize=1024)
+def _translated(sql: str) -> LiteralString:
+    """The statement with PostgreSQL's marks for values. No statement of ours has a question mark in it otherwise."""
+    return cast("LiteralString", sql.replace("%", "%%").replace("?", "%s"))
+
+
+def _configure(connection: Connection) -> None:
+    """A commit is answered when it is on disk, whatever the server's default is."""
+    connection.execute("SET synchronous_commit = on")
+    connection.commit()
+
+
+def _migrate(connection: Connection) -> None:
+    """Each start asks; one at a time does. The whole way from the old version to the new is one transaction."""
+    migrations = load_migrations("parley.broker", "schema/postgresql")
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+    made = connection.execute("SELECT to_regclass('meta') IS NOT NULL").fetchone()
+    current = int(_meta(connection, "schema_version")) if made and made[0] else 0
+    if current > len(migrations):
+        raise SchemaTooNew(
+            f"The database has schema version {current}; this Parley knows versions up to {len(migrations)}",
+            found=current,
+            known=len(migrations),
+        )
+    for step in migrations[current:]:
+        try:
+            connection.execute(cast("LiteralString", step.sql))
+        except psycopg.Error as error:
+            raise MigrationFailed(f"Migration {step.number:04d}_{step.name} failed: {error}", backup=None) from error
+        if step.number == 1:
+            _set_meta(connection, "broker_id", new_uuid())
+            _set_meta(connection, "epoch", "1")
+        _set_meta(connection, "schema_version", str(step.number))
+
+
+def _set_meta(connection: Connection, key: str, value: str) -> None:
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        (key, value),
+    )
+
+
+def _meta(connection: Connection, key: str) -> str:
+    row = connection.execute("SELECT value FROM meta WHERE key = %s", (key,)).fetchone()
+    return str(row[0]) if row else ""
+
+
+def _unreachable(error: Exception) -> ServiceUnavailable:
+    del error  # its text may hold the address and the user of the database
+    return ServiceUnavailable("The database cannot be reached", reason="database_unreachable", retry_after=1.0)
+
+
+def _caused(error: ParleyError, cause: Exception) -> ParleyError:
+    error.__cause__ = cause
+    return error
