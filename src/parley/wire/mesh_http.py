@@ -1,0 +1,65 @@
+"""What is asked of a broker over HTTP, before there is a member who could connect: to make a mesh, and to join one.
+
+``POST /v1/meshes`` makes a mesh and answers with an invite for its owner. It needs the broker's creation token as
+``Authorization: Bearer``, unless the broker lets everybody create. ``POST /v1/join`` makes the bearer of an invite a
+member; the joiner signs what it asks, so that nobody can put another's key into a mesh. Both may be repeated.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from parley.core import limits
+from parley.wire.broker import Key, Signature
+from parley.wire.invites import Role
+
+MESHES_PATH: Final = "/v1/meshes"
+JOIN_PATH: Final = "/v1/join"
+_JOIN: Final = "parley join 1"
+_END = r"(?![\s\S])"
+Slug = Annotated[str, Meta(min_length=1, max_length=64, pattern=rf"^[a-z0-9][a-z0-9-]*{_END}")]
+DisplayName = Annotated[
+    str, Meta(min_length=1, max_length=limits.SENDER_CHARS_MAX, pattern=rf"^[^\x00-\x1f\x7f]+{_END}")
+]
+
+
+class CreateMesh(msgspec.Struct, frozen=True):
+    """``POST /v1/meshes``"""
+
+    slug: Slug
+    name: DisplayName
+
+
+class MeshCreated(msgspec.Struct, frozen=True):
+    """201: the mesh, and an invite by which its owner joins it once."""
+
+    mesh_id: str
+    slug: str
+    invite: str
+
+
+class JoinMesh(msgspec.Struct, frozen=True):
+    """``POST /v1/join``. ``invite`` is its text without the secret; ``signature`` is the joiner's over ``join_bytes``."""
+
+    invite: Annotated[str, Meta(max_length=limits.INVITE_CHARS_MAX)]
+    pubkey: Key
+    display_name: DisplayName
+    signature: Signature
+    join_proof: Annotated[str, Meta(max_length=64)] = ""
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """201 for a new member, 200 for one that was one already."""
+
+    mesh_id: str
+    mesh_slug: str
+    member_id: str
+    display_name: str
+    role: Role
+    key_epoch: int
+
+
+def join_bytes(asked: JoinMesh) -> bytes:
+    """What a joiner signs: the invite, its own key, and the name by which it wants to be known."""
+    return "\n".join((_JOIN, asked.invite, asked.pubkey, asked.display_name, asked.join_proof)).encode()
