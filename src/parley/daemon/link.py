@@ -115,6 +115,8 @@ class Link:
 
     def on_frame(self, frame: FromBroker, now: Instant) -> list[Effect]:
         """A frame of the handshake or a heartbeat; others are for others, and give nothing here."""
+        if self.state in ("idle", "waiting", "ended"):
+            return []  # of a connection that was left already
         self._heard_at = now.at
         match frame:
             case Ping():

@@ -40,7 +40,7 @@ class MeshCreated(msgspec.Struct, frozen=True):
 
 
 class JoinMesh(msgspec.Struct, frozen=True):
-    """``POST /v1/join``. ``invite`` is its text without the secret; ``signature`` is the joiner's over ``join_bytes``."""
+    """``POST /v1/join``. ``invite`` comes without its secret; ``signature`` is the joiner's over ``join_bytes``."""
 
     invite: Annotated[str, Meta(max_length=limits.INVITE_CHARS_MAX)]
     pubkey: Key
@@ -62,4 +62,4 @@ class Joined(msgspec.Struct, frozen=True):
 
 def join_bytes(asked: JoinMesh) -> bytes:
     """What a joiner signs: the invite, its own key, and the name by which it wants to be known."""
-    return "\n".join((_JOIN, asked.invite, asked.pubkey, asked.display_name, asked.join_proof)).encode()
+    return f"{_JOIN}\n{asked.invite}\n{asked.pubkey}\n{asked.display_name}\n{asked.join_proof}".encode()

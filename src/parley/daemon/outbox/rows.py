@@ -57,6 +57,7 @@ _LIST: Final = (
     " ORDER BY seq DESC LIMIT ?3"
 )
 _COUNTS: Final = "SELECT mesh_id, status, count(*), min(enqueued_at) FROM outbox GROUP BY mesh_id, status"
+_WAITING: Final = "SELECT count(*) FROM outbox WHERE status IN ('pending', 'inflight')"
 
 
 def row_of(values: tuple[Any, ...]) -> OutboxRow:
@@ -102,6 +103,11 @@ def chain(db: apsw.Connection, row: OutboxRow) -> list[OutboxRow]:
 def counts(db: apsw.Connection) -> list[tuple[str, Status, int, int]]:
     """Per mesh and status: how many rows, and when the oldest was accepted."""
     return [(str(mesh), status, int(number), int(oldest)) for mesh, status, number, oldest in _all(db, _COUNTS)]
+
+
+def waiting_rows(db: apsw.Connection) -> int:
+    """How many messages are still to be sent."""
+    return int(_all(db, _WAITING)[0][0])
 
 
 def send_frame(row: OutboxRow) -> Send:

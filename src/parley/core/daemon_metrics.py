@@ -1,0 +1,21 @@
+"""The catalogue of a daemon's metrics, as for a hub."""
+
+from parley.core.metrics import MetricSpec
+
+DAEMON_METRICS: tuple[MetricSpec, ...] = (
+    MetricSpec("parley_daemon_meshes", "gauge", "meshes that the daemon serves"),
+    MetricSpec("parley_daemon_connected", "gauge", "meshes whose broker is connected"),
+    MetricSpec("parley_daemon_outbox_pending", "gauge", "messages that wait to be sent", warn=1_000, critical=50_000),
+    MetricSpec("parley_daemon_outbox_inflight", "gauge", "messages that were sent and not answered yet"),
+    MetricSpec("parley_daemon_outbox_dead", "gauge", "messages that could not be sent", warn=1),
+    MetricSpec("parley_daemon_outbox_age_seconds", "gauge", "age of the oldest message that waits", warn=3_600),
+    MetricSpec("parley_daemon_outbox_share", "gauge", "how full the outbox is, from 0 to 1", warn=0.8, critical=0.95),
+    MetricSpec("parley_daemon_inbox_unseen", "gauge", "messages that nobody has seen"),
+    MetricSpec("parley_daemon_inbox_undecryptable", "gauge", "messages that no key opens", warn=1),
+    MetricSpec("parley_daemon_streams", "gauge", "streams of events open now"),
+    MetricSpec("parley_daemon_uptime_seconds", "gauge", "time since the daemon started"),
+    MetricSpec("parley_daemon_events_total", "counter", "events in the daemon's log, by kind", ("kind",)),
+    MetricSpec("parley_daemon_requests_total", "counter", "requests answered", ("endpoint", "status")),
+    MetricSpec("parley_daemon_request_seconds", "histogram", "time to answer a request", ("endpoint",)),
+    MetricSpec("parley_daemon_auth_failures_total", "counter", "requests refused with 401", warn=10),
+)

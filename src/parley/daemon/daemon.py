@@ -1,0 +1,325 @@
+"""A running daemon: the meshes of one user, what is sent, and what arrives. The local API is a shell around it."""
+
+import asyncio
+import random
+import secrets
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+from structlog.typing import FilteringBoundLogger
+
+from parley import __version__
+from parley.core.clock import Clock
+from parley.core.daemon_errors import IdempotencyKeyConflict, InsufficientStorage, MeshRequired
+from parley.core.daemon_settings import DaemonSettings
+from parley.core.errors import LocalError, PayloadTooLarge
+from parley.core.ids import new_uuid
+from parley.daemon.feed import Feed
+from parley.daemon.home import DaemonHome
+from parley.daemon.inbox.events import append_event, prune_events
+from parley.daemon.inbox.retention import prune_inbox
+from parley.daemon.key_archive import KeyArchive
+from parley.daemon.link import HELLO_REFUSED
+from parley.daemon.memberships import Membership, Memberships
+from parley.daemon.mesh import Mesh
+from parley.daemon.outbox.accept import (
+    Destination,
+    Message,
+    Sealed,
+    Taken,
+    accept,
+    message_fingerprint,
+    recognise,
+    settle_destination,
+)
+from parley.daemon.outbox.prune import prune
+from parley.daemon.outbox.requeue import requeue
+from parley.daemon.outbox.rows import OutboxRow, by_client_id, find, waiting_rows
+from parley.daemon.roster import Roster, resolve
+from parley.daemon.sealer import seal
+from parley.daemon.sessions import Sessions
+from parley.daemon.store import OUT, DaemonStore
+from parley.wire.broker import Priority
+
+DAY_MS: Final = 24 * 3_600_000
+UPKEEP_SECONDS: Final = 60.0
+PRESSURE: Final = 0.8
+FULL: Final = 0.95
+SHARE_SECONDS: Final = 1.0
+"""How long a look at how full the outbox is holds good."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A message as a caller asks for it to be sent, once its form has been checked."""
+
+    to: str
+    message: str
+    priority: Priority = "next"
+    meta: dict[str, Any] = {}
+    reply_to_id: str | None = None
+    mentions: list[str] = []
+    mesh: str | None = None
+    client_message_id: str | None = None
+
+
+class Daemon:
+    """Made on the running loop; ``start`` connects, ``stop`` ends everything."""
+
+    def __init__(
+        self,
+        home: DaemonHome,
+        settings: DaemonSettings,
+        *,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        host_fingerprint: str,
+        instance_id: str,
+    ) -> None:
+        """Raises ``DatabaseCorrupt`` for a damaged outbox, and what reading the other files raises."""
+        self.home = home
+        self.settings = settings
+        self.clock = clock
+        self.log = log
+        self.instance_id = instance_id
+        self.started_at = clock.monotonic()
+        self.memberships = Memberships(home.memberships)
+        self.memberships.load()
+        self.archive = KeyArchive(home.key_archive)
+        aside = self.archive.load(clock.now_ms())
+        if aside is not None:
+            log.warning("key_archive_malformed", put_aside=str(aside))
+        self.sessions = Sessions(home.sessions)
+        self.sessions.load()
+        self.feed = Feed(settings.ipc.streams_max, settings.ipc.stream_queue_max)
+        self.store = DaemonStore(home, clock)
+        self.meshes: dict[str, Mesh] = {}
+        self.ended = asyncio.Event()
+        """Set when every mesh is over for good; ``refusal`` tells why."""
+        self._host_fingerprint = host_fingerprint
+        self._upkeep: asyncio.Task[None] | None = None
+        self._pressed = False
+        self._share, self._share_at = 0.0, float("-inf")
+
+    @property
+    def refusal(self) -> LocalError | None:
+        """Why the last mesh ended, if all have."""
+        ends = [mesh.runner.ended for mesh in self.meshes.values()]
+        return ends[-1] if ends and all(ends) else None
+
+    async def start(self) -> None:
+        """Connects to every mesh."""
+        if self.store.recovered:
+            self.log.info("outbox_recovered", rows=self.store.recovered)
+        if self.store.set_aside is not None:
+            self.log.warning("inbox_corruption_recovered", put_aside=str(self.store.set_aside))
+            await self._tell_of_lost_inbox(self.store.set_aside)
+        for membership in self.memberships.all():
+            self.attach(membership)
+        self._upkeep = asyncio.create_task(self._keep_up())
+
+    async def stop(self) -> bool:
+        """Ends the connections, then the databases. False if a writer did not end in time."""
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+        await asyncio.gather(*(mesh.stop() for mesh in self.meshes.values()))
+        self.feed.close()
+        return await self.store.close(timeout=10)
+
+    def attach(self, membership: Membership) -> Mesh:
+        """Serves one more mesh."""
+        mesh = Mesh(
+            membership,
+            self.memberships,
+            self.archive,
+            self.settings,
+            instance_id=self.instance_id,
+            host_fingerprint=self._host_fingerprint,
+            version=__version__,
+            store=self.store,
+            clock=self.clock,
+            jitter=random.random,
+            log=self.log,
+            on_events=self.feed.publish,
+            on_end=self._on_end,
+            refill=self.store.set_aside is not None,
+        )
+        self.meshes[membership.mesh_id] = mesh
+        mesh.start()
+        return mesh
+
+    async def detach(self, mesh_id: str) -> None:
+        """Serves a mesh no longer; what was in its outbox stays."""
+        mesh = self.meshes.pop(mesh_id, None)
+        if mesh is not None:
+            await mesh.stop()
+
+    async def reload(self) -> dict[str, list[str]]:
+        """Reads the memberships again: new ones are served, removed ones no longer. Others keep their connection."""
+        self.memberships.load()
+        wanted = {each.mesh_id: each for each in self.memberships.all()}
+        gone = [name for name in self.meshes if name not in wanted]
+        new = [name for name in wanted if name not in self.meshes]
+        for name in gone:
+            await self.detach(name)
+        for name in new:
+            self.attach(wanted[name])
+        return {"attached": [wanted[name].slug for name in new], "detached": gone}
+
+    def mesh(self, name: str | None) -> Mesh:
+        """The mesh with this id or slug, or the only one. Raises ``MeshNotAttached`` or ``MeshRequired``."""
+        if name is not None:
+            return self.meshes[self.memberships.get(name).mesh_id]
+        if len(self.meshes) != 1:
+            raise MeshRequired("Which mesh is meant?", attached=[mesh.slug for mesh in self.meshes.values()])
+        return next(iter(self.meshes.values()))
+
+    async def send(self, asked: Asked, key: str | None = None) -> Taken:
+        """Takes a message to be sent: its row is on disk when this returns. Raises what the accept table refuses."""
+        if key is not None and asked.client_message_id not in (None, key):
+            raise IdempotencyKeyConflict("Idempotency-Key and client_message_id differ")
+        client_id = key or asked.client_message_id or new_uuid()
+        mesh_id = None if asked.mesh is None else self.memberships.get(asked.mesh).mesh_id
+        row = self.store.read_outbox(lambda db: by_client_id(db, client_id))
+        destination = settle_destination(row, asked.to, mesh_id, lambda: self._resolve(asked.to, mesh_id))
+        message = Message(
+            client_id,
+            destination,
+            asked.message.encode(),
+            asked.priority,
+            asked.reply_to_id,
+            asked.meta,
+            asked.mentions,
+        )
+        fingerprint = message_fingerprint(message)
+        if row is not None:
+            return recognise(row, destination.mesh_id, fingerprint)
+        self._refuse_when_full()
+        sealed = self._sealed(message)
+        row_id, now_ms = self.store.new_id(OUT), self.clock.now_ms()
+        taken = await self.store.write_outbox(
+            lambda db: accept(db, message, fingerprint, sealed, row_id=row_id, now_ms=now_ms)
+        )
+        mesh = self.meshes.get(destination.mesh_id)
+        if mesh is not None:
+            mesh.runner.wake()
+        return taken
+
+    async def requeue(
+        self, name: str, *, new_client_id: str | None, patched: str | None, force: bool, by: str = "operator"
+    ) -> tuple[OutboxRow, OutboxRow]:
+        """Sends a row's message anew under another id; the old row and the new one."""
+        old = self.store.read_outbox(lambda db: find(db, name))
+        payload = old.payload if patched is None else patched.encode()
+        meta: dict[str, Any] = msgspec.json.decode(old.meta)
+        mentions: list[str] = msgspec.json.decode(old.mentions)
+        destination = Destination(old.mesh_id, old.to_spec, old.destination_kind, old.destination_ref)
+        client_id = new_client_id or new_uuid()
+        message = Message(client_id, destination, payload, old.priority, old.reply_to_id, meta, mentions)
+        if patched is None and old.sender_identity == self.memberships.get(old.mesh_id).pubkey:
+            sealed = Sealed(old.sender_identity, old.sealed, old.key_epoch, old.wire_fingerprint)
+        else:
+            sealed = self._sealed(message)
+        fingerprint = message_fingerprint(message)
+        row_id, now_ms = self.store.new_id(OUT), self.clock.now_ms()
+        new = await self.store.write_outbox(
+            lambda db: requeue(
+                db, old.id, message, fingerprint, sealed, new_id=row_id, by=by, force=force, now_ms=now_ms
+            )
+        )
+        mesh = self.meshes.get(new.mesh_id)
+        if mesh is not None:
+            mesh.runner.wake()
+        return old, new
+
+    def rosters(self, mesh_id: str | None = None) -> list[Roster]:
+        """What is known of who is in the meshes."""
+        return [mesh.roster for mesh in self.meshes.values() if mesh_id in (None, mesh.mesh_id)]
+
+    def _resolve(self, to: str, mesh_id: str | None) -> Destination:
+        return resolve(to, self.rosters(mesh_id))
+
+    def _sealed(self, message: Message) -> Sealed:
+        membership = self.memberships.get(message.destination.mesh_id)
+        sealed = seal(message, membership, secrets.token_bytes)
+        mesh = self.meshes.get(membership.mesh_id)
+        most = mesh.runner.terms.inline_bytes_max if mesh is not None else len(sealed.body)
+        if len(sealed.body) > most:
+            raise PayloadTooLarge(
+                f"The sealed message has {len(sealed.body)} bytes; the broker takes {most}",
+                limit_bytes=most,
+                sealed_bytes=len(sealed.body),
+            )
+        return sealed
+
+    def _refuse_when_full(self) -> None:
+        now = self.clock.monotonic()
+        if now - self._share_at >= SHARE_SECONDS:
+            self._share, self._share_at = self.outbox_share(), now
+        share = self._share
+        if share >= FULL:
+            raise InsufficientStorage("The outbox is full", share=round(share, 3))
+
+    def outbox_share(self) -> float:
+        """How full the outbox is, by rows or by bytes, whichever is more."""
+        waiting = self.store.read_outbox(waiting_rows)
+        table = self.settings.outbox
+        return max(waiting / table.rows_max, _size(self.home.outbox) / table.bytes_max)
+
+    def _on_end(self, error: LocalError) -> None:
+        rotating = next((each for each in self.memberships.all() if each.next_seed and self._is_refused(each)), None)
+        if rotating is not None:
+            changed = replace(rotating, seed=rotating.next_seed, next_seed="")
+            self.memberships.put(changed)
+            self.meshes.pop(rotating.mesh_id)
+            self.attach(changed)
+            return
+        if self.refusal is not None:
+            self.ended.set()
+
+    def _is_refused(self, membership: Membership) -> bool:
+        """Whether the broker does not know the member's key: it may know the one that was to replace it."""
+        mesh = self.meshes.get(membership.mesh_id)
+        ended = None if mesh is None else mesh.runner.ended
+        return ended is not None and ended.details.get("close_code") == HELLO_REFUSED
+
+    async def _keep_up(self) -> None:
+        """Once a minute: forgets what is old, ends sessions that are over, and tells of an outbox that fills."""
+        while True:
+            await self.upkeep()
+            await asyncio.sleep(UPKEEP_SECONDS)
+
+    async def upkeep(self) -> None:
+        """One round."""
+        now_ms = self.clock.now_ms()
+        sent_before = now_ms - round(self.settings.outbox.prune_days * DAY_MS)
+        arrived_before = now_ms - round(self.settings.inbox.retention_days * DAY_MS)
+        await self.store.write_outbox(lambda db: prune(db, before_ms=sent_before, now_ms=now_ms))
+        await self.store.write_inbox(lambda db: prune_inbox(db, before_ms=arrived_before))
+        await self.store.write_inbox(lambda db: prune_events(db, before_ms=arrived_before))
+        self.archive.clean_up(now_ms)
+        self.sessions.reap(now_ms)
+        share = self.outbox_share()
+        if share >= PRESSURE and not self._pressed:
+            data = {"share": round(share, 3)}
+            event = await self.store.write_inbox(
+                lambda db: append_event(db, "outbox_pressure_high", data, now_ms=now_ms)
+            )
+            self.feed.publish([event])
+        self._pressed = share >= PRESSURE
+
+    async def _tell_of_lost_inbox(self, aside: Path) -> None:
+        now_ms = self.clock.now_ms()
+        data = {"put_aside": aside.name}
+        event = await self.store.write_inbox(
+            lambda db: append_event(db, "inbox_corruption_recovered", data, now_ms=now_ms)
+        )
+        self.feed.publish([event])
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

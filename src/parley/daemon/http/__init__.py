@@ -1,0 +1,1 @@
+"""The local API: HTTP over a unix socket and over loopback."""

@@ -1,0 +1,130 @@
+"""Routes about the daemon itself."""
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import Response
+
+from parley import __version__
+from parley.daemon.databases import OUTBOX_MIGRATIONS
+from parley.daemon.features import REQUIRED
+from parley.daemon.http.meshes import mesh_view
+from parley.daemon.http.shell import Answer, Call
+from parley.daemon.inbox.reading import unseen_and_sealed
+from parley.daemon.outbox.rows import counts
+from parley.wire.broker import PROTOCOL_VERSION
+
+if TYPE_CHECKING:
+    from parley.daemon.daemon import Daemon
+    from parley.serve.metrics import Metrics
+
+IPC_API: Final = "v1"
+IPC_FEATURES: Final = [
+    "version",
+    "health",
+    "send",
+    "topic",
+    "inbox",
+    "outbox",
+    "events",
+    "peers",
+    "profile",
+    "sessions",
+    "mesh",
+]
+
+
+async def get_version(daemon: "Daemon", call: Call) -> Answer:
+    negotiated = {mesh.slug: mesh_view(mesh)["features"] for mesh in daemon.meshes.values()}
+    return Answer(
+        200,
+        {
+            "daemon_version": __version__,
+            "ipc_api": IPC_API,
+            "ipc_features": IPC_FEATURES,
+            "schema_version": len(OUTBOX_MIGRATIONS),
+            "instance_id": daemon.instance_id,
+            "broker_features_negotiated": negotiated,
+        },
+    )
+
+
+async def get_compat(daemon: "Daemon", call: Call) -> Answer:
+    major = __version__.split(".", maxsplit=1)[0]
+    return Answer(
+        200,
+        {
+            "daemon": __version__,
+            "broker_protocol": PROTOCOL_VERSION,
+            "required_broker_features": list(REQUIRED),
+            "compatible_clis": [f"{major}.x"],
+            "compatible_sdks": {"python": f">={major},<{int(major) + 1}"},
+        },
+    )
+
+
+async def get_health(daemon: "Daemon", call: Call) -> Answer:
+    return Answer(200, health(daemon))
+
+
+def health(daemon: "Daemon") -> dict[str, Any]:
+    """How the daemon is: its meshes, what waits, and what is wrong."""
+    depth: dict[str, int] = {}
+    for _, status, number, _ in daemon.store.read_outbox(counts):
+        depth[status] = depth.get(status, 0) + number
+    unseen, sealed = daemon.store.read_inbox(unseen_and_sealed)
+    meshes = list(daemon.meshes.values())
+    open_meshes = [mesh for mesh in meshes if mesh.runner.status == "open"]
+    return {
+        "ok": True,
+        "pid": os.getpid(),
+        "instance_id": daemon.instance_id,
+        "daemon_version": __version__,
+        "uptime_s": round(daemon.clock.monotonic() - daemon.started_at),
+        "connected": len(open_meshes) == len(meshes) and bool(meshes),
+        "brokers": {mesh.slug: mesh.runner.status for mesh in meshes},
+        "meshes": [mesh_view(mesh) for mesh in meshes],
+        "queue_depth": depth.get("pending", 0),
+        "inflight": depth.get("inflight", 0),
+        "dead": depth.get("dead", 0),
+        "outbox_share": round(daemon.outbox_share(), 4),
+        "unseen": unseen,
+        "undecryptable": sealed,
+        "streams": len(daemon.feed),
+        "schema_version": len(OUTBOX_MIGRATIONS),
+    }
+
+
+async def post_heartbeat(daemon: "Daemon", call: Call) -> Answer:
+    return Answer(200, {"ok": True, "instance_id": daemon.instance_id})
+
+
+def metrics_route(metrics: "Metrics") -> Any:
+    """``GET /v1/metrics`` over these metrics; the gauges are set when somebody looks."""
+
+    async def get_metrics(daemon: "Daemon", call: Call) -> Answer:
+        set_gauges(daemon, metrics)
+        return Answer(200, Response(metrics.render(), media_type=metrics.content_type))
+
+    return get_metrics
+
+
+def set_gauges(daemon: "Daemon", metrics: "Metrics") -> None:
+    """Writes down how things stand."""
+    now = health(daemon)
+    oldest = [at for _, status, _, at in daemon.store.read_outbox(counts) if status in ("pending", "inflight")]
+    age = (daemon.clock.now_ms() - min(oldest)) / 1000 if oldest else 0.0
+    for name, value in (
+        ("meshes", len(now["meshes"])),
+        ("connected", sum(status == "open" for status in now["brokers"].values())),
+        ("outbox_pending", now["queue_depth"]),
+        ("outbox_inflight", now["inflight"]),
+        ("outbox_dead", now["dead"]),
+        ("outbox_age_seconds", max(0.0, age)),
+        ("outbox_share", now["outbox_share"]),
+        ("inbox_unseen", now["unseen"]),
+        ("inbox_undecryptable", now["undecryptable"]),
+        ("streams", now["streams"]),
+        ("uptime_seconds", now["uptime_s"]),
+    ):
+        metrics.set(f"parley_daemon_{name}", float(value))

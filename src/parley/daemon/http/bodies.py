@@ -1,0 +1,123 @@
+"""Request bodies of the local API. Unknown members are ignored, so that newer clients can talk to older daemons."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from parley.core import limits
+from parley.wire.broker import Key, Presence, Priority
+from parley.wire.requests import ClientKey, Id
+
+_END = r"(?![\s\S])"
+To = Annotated[
+    str, Meta(min_length=1, max_length=limits.DESTINATION_CHARS_MAX + 1, pattern=rf"^[^\x00-\x1f\x7f]+{_END}")
+]
+Topic = Annotated[
+    str, Meta(min_length=1, max_length=limits.DESTINATION_CHARS_MAX, pattern=rf"^[^\x00-\x1f\x7f]+{_END}")
+]
+Mentions = Annotated[list[Key], Meta(max_length=limits.MENTIONS_MAX)]
+Ids = Annotated[list[str], Meta(max_length=limits.PAGE_LIMIT_MAX)]
+
+
+class SendBody(msgspec.Struct, frozen=True):
+    """``POST /v1/send``"""
+
+    to: To
+    message: str
+    priority: Priority = "next"
+    meta: dict[str, Any] = {}
+    reply_to_id: Id | None = None
+    replyToId: Id | None = None  # noqa: N815  the older spelling
+    mentions: Mentions = []
+    client_message_id: ClientKey | None = None
+    mesh: str | None = None
+
+
+class TopicPost(msgspec.Struct, frozen=True):
+    """``POST /v1/topic/post``"""
+
+    topic: Topic
+    message: str
+    priority: Priority = "next"
+    meta: dict[str, Any] = {}
+    reply_to_id: Id | None = None
+    mentions: Mentions = []
+    client_message_id: ClientKey | None = None
+    mesh: str | None = None
+
+
+class TopicName(msgspec.Struct, frozen=True):
+    """``POST /v1/topic/subscribe`` and ``/unsubscribe``"""
+
+    topic: Topic
+    mesh: str | None = None
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """``POST /v1/inbox/seen``"""
+
+    ids: Ids
+
+
+class Requeue(msgspec.Struct, frozen=True):
+    """``POST /v1/outbox/requeue``"""
+
+    id: str
+    new_client_message_id: ClientKey | None = None
+    message: str | None = None
+    """Takes the place of what the message said."""
+    force: bool = False
+    aborted_by: Annotated[str, Meta(min_length=1, max_length=200)] = "operator"
+
+
+class Drop(msgspec.Struct, frozen=True):
+    """``POST /v1/outbox/drop``"""
+
+    id: str
+    force: bool = False
+    aborted_by: Annotated[str, Meta(min_length=1, max_length=200)] = "operator"
+
+
+class Prune(msgspec.Struct, frozen=True):
+    """``POST /v1/outbox/prune``"""
+
+    older_than_days: Annotated[float, Meta(ge=0, le=36_500)]
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """``POST /v1/profile``"""
+
+    status: Presence | None = None
+    summary: Annotated[str, Meta(max_length=limits.REASON_CHARS_MAX)] | None = None
+    mesh: str | None = None
+
+
+class MeshCall(msgspec.Struct, frozen=True):
+    """``POST /v1/mesh/call``"""
+
+    method: str
+    params: dict[str, Any] = {}
+    mesh: str | None = None
+
+
+class MakeInvite(msgspec.Struct, frozen=True):
+    """``POST /v1/mesh/invite``"""
+
+    role: Literal["owner", "admin", "member"] = "member"
+    uses: Annotated[int, Meta(ge=1, le=limits.INVITE_USES_MAX)] = 1
+    hours: Annotated[float, Meta(gt=0, le=24 * 365)] = 168.0
+    mesh: str | None = None
+
+
+class Join(msgspec.Struct, frozen=True):
+    """``POST /v1/mesh/join``"""
+
+    invite: Annotated[str, Meta(max_length=limits.INVITE_CHARS_MAX)]
+    name: Annotated[str, Meta(min_length=1, max_length=limits.SENDER_CHARS_MAX, pattern=rf"^[^\x00-\x1f\x7f]+{_END}")]
+
+
+class OfMesh(msgspec.Struct, frozen=True):
+    """A mesh, by its id or slug; the only one when it is left out."""
+
+    mesh: str | None = None

@@ -1,0 +1,188 @@
+"""Routes for meshes: who is there, what the member tells of itself, and what the broker is asked to do."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from parley.core import sealing
+from parley.core.errors import InvalidInput, NotFound
+from parley.daemon.http.bodies import Join, MakeInvite, MeshCall, OfMesh, Profile, TopicName
+from parley.daemon.http.shell import Answer, Call
+from parley.daemon.joining import join_mesh, make_invite
+from parley.daemon.roster import resolve
+from parley.daemon.rotation import rotate_keypair
+from parley.daemon.sessions import Register, Session
+from parley.wire.mesh_methods import METHODS
+
+if TYPE_CHECKING:
+    from parley.daemon.daemon import Daemon
+    from parley.daemon.mesh import Mesh
+
+
+async def get_meshes(daemon: "Daemon", call: Call) -> Answer:
+    return Answer(200, {"meshes": [mesh_view(mesh) for mesh in daemon.meshes.values()]})
+
+
+def mesh_view(mesh: "Mesh") -> dict[str, Any]:
+    """A mesh as its user sees it, without secrets."""
+    membership, runner = mesh.membership, mesh.runner
+    newest = membership.newest_key
+    judged = runner.machine.link.judged
+    return {
+        "mesh_id": membership.mesh_id,
+        "slug": membership.slug,
+        "broker_url": membership.broker_url,
+        "member_id": membership.member_id,
+        "display_name": membership.display_name,
+        "role": membership.role,
+        "pubkey": membership.pubkey,
+        "status": runner.status,
+        "ended": None if runner.ended is None else {"code": runner.ended.code, "error": str(runner.ended)},
+        "key_epoch": None if newest is None else newest.epoch,
+        "in_flight": runner.machine.drain.in_flight,
+        "inline_bytes_max": runner.terms.inline_bytes_max,
+        "max_age_hours": runner.terms.max_age_ms / 3_600_000,
+        "features": [] if judged is None else list(judged.active),
+    }
+
+
+async def get_peers(daemon: "Daemon", call: Call) -> Answer:
+    named = call.query.get("mesh")
+    meshes = list(daemon.meshes.values()) if named is None else [daemon.mesh(named)]
+    peers: list[dict[str, Any]] = []
+    away: list[str] = []
+    for mesh in meshes:
+        if not mesh.runner.machine.ready:
+            away.append(mesh.slug)
+            continue
+        answer = await mesh.runner.ask("peers")
+        peers += [
+            {**peer, "displayName": peer.get("display_name"), "memberPubkey": peer.get("pubkey"), "mesh": mesh.slug}
+            for peer in answer["peers"]
+        ]
+    return Answer(200, {"peers": peers, "unreachable": away})
+
+
+async def post_profile(daemon: "Daemon", call: Call) -> Answer:
+    body = cast("Profile", call.body)
+    if body.status is None and body.summary is None:
+        raise InvalidInput("status or summary must be given", field="status")
+    meshes = list(daemon.meshes.values()) if body.mesh is None else [daemon.mesh(body.mesh)]
+    params: dict[str, Any] = {"status": body.status or "idle"}
+    if body.summary is not None:
+        params["summary"] = body.summary
+    for mesh in meshes:
+        await mesh.runner.ask("set_presence", params)
+    return Answer(200, {"ok": True, "applied": list(params), "meshes": [mesh.slug for mesh in meshes]})
+
+
+async def get_topics(daemon: "Daemon", call: Call) -> Answer:
+    mesh = daemon.mesh(call.query.get("mesh"))
+    return Answer(200, {"mesh": mesh.slug, **await mesh.runner.ask("topics")})
+
+
+async def post_subscribe(daemon: "Daemon", call: Call) -> Answer:
+    return await _of_topic(daemon, call, "subscribe")
+
+
+async def post_unsubscribe(daemon: "Daemon", call: Call) -> Answer:
+    return await _of_topic(daemon, call, "unsubscribe")
+
+
+async def _of_topic(daemon: "Daemon", call: Call, method: str) -> Answer:
+    body = cast("TopicName", call.body)
+    mesh = daemon.mesh(body.mesh)
+    return Answer(200, {"mesh": mesh.slug, **await mesh.runner.ask(method, {"topic": body.topic})})
+
+
+async def post_call(daemon: "Daemon", call: Call) -> Answer:
+    """Any method of the broker. A member may be named by what it is called; the daemon looks its id up."""
+    body = cast("MeshCall", call.body)
+    if body.method not in METHODS:
+        raise NotFound(f"A broker has no method {body.method}", method=body.method)
+    mesh = daemon.mesh(body.mesh)
+    params = dict(body.params)
+    if "member" in params:
+        params["member_id"] = await member_id_of(mesh, str(params.pop("member")))
+    result = await mesh.runner.ask(body.method, params)
+    if body.method == "leave":
+        daemon.memberships.remove(mesh.mesh_id)
+        await daemon.detach(mesh.mesh_id)
+    return Answer(200, {"mesh": mesh.slug, **result})
+
+
+async def member_id_of(mesh: "Mesh", name: str) -> str:
+    """The id of a member who is called this, who may have left. Raises ``DestinationUnknown``."""
+    await mesh.refresh()
+    for peer in mesh.roster.peers or ():
+        if name in (peer.member_id, peer.pubkey):
+            return peer.member_id
+    key = resolve(name, [mesh.roster]).ref
+    return next(peer.member_id for peer in mesh.roster.active() if peer.pubkey == key)
+
+
+async def post_invite(daemon: "Daemon", call: Call) -> Answer:
+    body = cast("MakeInvite", call.body)
+    mesh = daemon.mesh(body.mesh)
+    text, invite = make_invite(
+        mesh.membership, role=body.role, uses=body.uses, hours=body.hours, now_ms=daemon.clock.now_ms()
+    )
+    await mesh.runner.ask("create_invite", {"invite": text.public})
+    return Answer(200, {"invite": text.whole, "invite_id": invite.invite_id, "expires_at": invite.expires_at})
+
+
+async def post_join(daemon: "Daemon", call: Call) -> Answer:
+    body = cast("Join", call.body)
+    membership = await join_mesh(body.invite, body.name, known=daemon.memberships.all(), now_ms=daemon.clock.now_ms())
+    daemon.memberships.put(membership)
+    if membership.mesh_id not in daemon.meshes:
+        daemon.attach(membership)
+    return Answer(200, mesh_view(daemon.meshes[membership.mesh_id]))
+
+
+async def post_rotate(daemon: "Daemon", call: Call) -> Answer:
+    mesh = daemon.mesh(cast("OfMesh", call.body).mesh)
+    return Answer(200, await rotate_keypair(daemon, mesh))
+
+
+async def get_safety(daemon: "Daemon", call: Call) -> Answer:
+    mesh = daemon.mesh(call.query.get("mesh"))
+    peer = call.query.get("peer", "")
+    await mesh.refresh()
+    key = resolve(peer, [mesh.roster]).ref
+    number = sealing.safety_number(bytes.fromhex(mesh.membership.pubkey), bytes.fromhex(key))
+    return Answer(200, {"mesh": mesh.slug, "peer": peer, "pubkey": key, "safety_number": number})
+
+
+async def post_reload(daemon: "Daemon", call: Call) -> Answer:
+    return Answer(200, await daemon.reload())
+
+
+async def post_session(daemon: "Daemon", call: Call) -> Answer:
+    body = cast("Register", call.body)
+    if body.mesh is not None:
+        daemon.memberships.get(body.mesh)
+    session = daemon.sessions.register(body, daemon.clock.now_ms())
+    return Answer(200, {"ok": True, "registered_at": session.registered_at, "presence_accepted": False})
+
+
+async def delete_session(daemon: "Daemon", call: Call) -> Answer:
+    return Answer(200, {"ok": True, "ended": daemon.sessions.end(call.path["token"])})
+
+
+async def get_sessions(daemon: "Daemon", call: Call) -> Answer:
+    return Answer(200, {"sessions": [_session_view(each) for each in daemon.sessions.all()]})
+
+
+async def get_own_session(daemon: "Daemon", call: Call) -> Answer:
+    token = call.headers.get(b"x-parley-session", b"").decode("latin-1")
+    session = daemon.sessions.of(token)
+    if session is None:
+        raise NotFound("No session has this token; send it as X-Parley-Session")
+    return Answer(200, _session_view(session))
+
+
+def _session_view(session: Session) -> dict[str, Any]:
+    shown: dict[str, Any] = msgspec.to_builtins(session)
+    del shown["digest"]
+    return shown

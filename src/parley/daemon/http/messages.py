@@ -1,0 +1,235 @@
+"""Routes for what is sent and what arrives."""
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from parley.core.clock import parse_iso
+from parley.core.errors import InvalidInput
+from parley.daemon.daemon import DAY_MS, Asked
+from parley.daemon.http.bodies import Drop, Prune, Requeue, Seen, SendBody, TopicPost
+from parley.daemon.http.shell import Answer, Call
+from parley.daemon.http.views import message_view, row_view
+from parley.daemon.inbox.reading import Filter, mark_seen, page, search, unseen_and_sealed
+from parley.daemon.inbox.retention import flush, remove
+from parley.daemon.outbox.accept import Taken
+from parley.daemon.outbox.prune import prune
+from parley.daemon.outbox.requeue import drop
+from parley.daemon.outbox.rows import STATUSES, chain, find, list_rows
+
+if TYPE_CHECKING:
+    from parley.daemon.daemon import Daemon
+
+INBOX_LIMIT_DEFAULT, INBOX_LIMIT_MAX = 100, 1_000
+OUTBOX_LIMIT_DEFAULT, OUTBOX_LIMIT_MAX = 50, 500
+_TRUE: Final = ("true", "1", "yes")
+_FALSE: Final = ("false", "0", "no")
+
+
+async def post_send(daemon: "Daemon", call: Call) -> Answer:
+    body = cast("SendBody", call.body)
+    if body.replyToId not in (None, body.reply_to_id) and body.reply_to_id is not None:
+        raise InvalidInput("reply_to_id and replyToId differ", field="reply_to_id")
+    asked = Asked(
+        body.to,
+        body.message,
+        body.priority,
+        body.meta,
+        body.reply_to_id or body.replyToId,
+        body.mentions,
+        body.mesh,
+        body.client_message_id,
+    )
+    return _taken(daemon, await daemon.send(asked, idempotency_key(call)))
+
+
+async def post_topic(daemon: "Daemon", call: Call) -> Answer:
+    body = cast("TopicPost", call.body)
+    asked = Asked(
+        f"#{body.topic}",
+        body.message,
+        body.priority,
+        body.meta,
+        body.reply_to_id,
+        body.mentions,
+        body.mesh,
+        body.client_message_id,
+    )
+    return _taken(daemon, await daemon.send(asked, idempotency_key(call)))
+
+
+def idempotency_key(call: Call) -> str | None:
+    """The key of the header, if there is one."""
+    given = call.headers.get(b"idempotency-key")
+    if given is None:
+        return None
+    text = given.decode("latin-1")
+    if not 1 <= len(text) <= 200 or any(not "!" <= character <= "~" for character in text):
+        raise InvalidInput("Idempotency-Key must be 1 to 200 printable characters", field="Idempotency-Key")
+    return text
+
+
+def _taken(daemon: "Daemon", taken: Taken) -> Answer:
+    row = taken.row
+    body: dict[str, Any] = {
+        "client_message_id": row.client_message_id,
+        "id": row.id,
+        "mesh": slug_of(daemon, row.mesh_id),
+    }
+    if taken.status == 200:
+        done = {"broker_message_id": row.broker_message_id, "history_id": row.history_id, "duplicate": True}
+        return Answer(200, {**body, **done})
+    return Answer(202, {**body, "status": taken.state})
+
+
+async def get_inbox(daemon: "Daemon", call: Call) -> Answer:
+    wanted = _filter(daemon, call)
+    found = daemon.store.read_inbox(lambda db: page(db, wanted, _limit(call, INBOX_LIMIT_DEFAULT, INBOX_LIMIT_MAX)))
+    marked = 0
+    if flag(call, "mark_seen", default=True) and found:
+        ids, now_ms = [each.id for each in found], daemon.clock.now_ms()
+        marked = await daemon.store.write_inbox(lambda db: mark_seen(db, ids, now_ms=now_ms))
+    unseen, sealed = daemon.store.read_inbox(unseen_and_sealed)
+    return Answer(
+        200,
+        {
+            "items": [message_view(each, slug_of(daemon, each.mesh_id)) for each in found],
+            "marked_seen": marked,
+            "unseen": unseen,
+            "undecryptable": sealed,
+            "cursor": found[-1].seq if found else None,
+        },
+    )
+
+
+async def search_inbox(daemon: "Daemon", call: Call) -> Answer:
+    query = call.query.get("q", "")
+    if not query:
+        raise InvalidInput("q must be given", field="q")
+    wanted = _filter(daemon, call)
+    limit = _limit(call, INBOX_LIMIT_DEFAULT, INBOX_LIMIT_MAX)
+    found = daemon.store.read_inbox(lambda db: search(db, query, wanted, limit))
+    return Answer(200, {"items": [message_view(each, slug_of(daemon, each.mesh_id)) for each in found]})
+
+
+async def post_seen(daemon: "Daemon", call: Call) -> Answer:
+    ids, now_ms = cast("Seen", call.body).ids, daemon.clock.now_ms()
+    return Answer(200, {"marked_seen": await daemon.store.write_inbox(lambda db: mark_seen(db, ids, now_ms=now_ms))})
+
+
+async def delete_inbox(daemon: "Daemon", call: Call) -> Answer:
+    mesh = call.query.get("mesh")
+    mesh_id = None if mesh is None else daemon.memberships.get(mesh).mesh_id
+    before = _time(call, "before")
+    if mesh_id is None and before is None and not flag(call, "all", default=False):
+        raise InvalidInput("Name a mesh or a time, or say all=true", field="all")
+    return Answer(
+        200, {"removed": await daemon.store.write_inbox(lambda db: flush(db, mesh_id=mesh_id, before_ms=before))}
+    )
+
+
+async def delete_message(daemon: "Daemon", call: Call) -> Answer:
+    row_id = call.path["id"]
+    await daemon.store.write_inbox(lambda db: remove(db, row_id))
+    return Answer(200, {"removed": 1, "id": row_id})
+
+
+async def get_outbox(daemon: "Daemon", call: Call) -> Answer:
+    asked = call.query.get("status")
+    if asked is not None and asked not in STATUSES:
+        raise InvalidInput(f"status must be one of {', '.join(STATUSES)}", field="status")
+    mesh = call.query.get("mesh")
+    mesh_id = None if mesh is None else daemon.memberships.get(mesh).mesh_id
+    limit = _limit(call, OUTBOX_LIMIT_DEFAULT, OUTBOX_LIMIT_MAX)
+    rows = daemon.store.read_outbox(lambda db: list_rows(db, status=asked, mesh_id=mesh_id, limit=limit))
+    return Answer(200, {"items": [row_view(row, slug_of(daemon, row.mesh_id)) for row in rows]})
+
+
+async def get_row(daemon: "Daemon", call: Call) -> Answer:
+    name = call.path["id"]
+    row = daemon.store.read_outbox(lambda db: find(db, name))
+    links = daemon.store.read_outbox(lambda db: chain(db, row))
+    shown = row_view(row, slug_of(daemon, row.mesh_id))
+    message = None if row.pruned_at is not None else row.payload.decode("utf-8", "replace")
+    return Answer(
+        200,
+        {**shown, "message": message, "chain": [row_view(each, slug_of(daemon, each.mesh_id)) for each in links]},
+    )
+
+
+async def post_requeue(daemon: "Daemon", call: Call) -> Answer:
+    body = cast("Requeue", call.body)
+    old, new = await daemon.requeue(
+        body.id,
+        new_client_id=body.new_client_message_id,
+        patched=body.message,
+        force=body.force,
+        by=body.aborted_by,
+    )
+    return Answer(
+        200,
+        {"aborted_row_id": old.id, "new_row_id": new.id, "new_client_message_id": new.client_message_id},
+    )
+
+
+async def post_drop(daemon: "Daemon", call: Call) -> Answer:
+    body, now_ms = cast("Drop", call.body), daemon.clock.now_ms()
+    row = daemon.store.read_outbox(lambda db: find(db, body.id))
+    dropped = await daemon.store.write_outbox(
+        lambda db: drop(db, row.id, by=body.aborted_by, force=body.force, now_ms=now_ms)
+    )
+    return Answer(200, row_view(dropped, slug_of(daemon, row.mesh_id)))
+
+
+async def post_prune(daemon: "Daemon", call: Call) -> Answer:
+    now_ms = daemon.clock.now_ms()
+    before = now_ms - round(cast("Prune", call.body).older_than_days * DAY_MS)
+    return Answer(
+        200, {"pruned": await daemon.store.write_outbox(lambda db: prune(db, before_ms=before, now_ms=now_ms))}
+    )
+
+
+def slug_of(daemon: "Daemon", mesh_id: str) -> str:
+    """The mesh's short name; its id when the user has left it since."""
+    mesh = daemon.meshes.get(mesh_id)
+    return mesh_id if mesh is None else mesh.slug
+
+
+def flag(call: Call, name: str, *, default: bool) -> bool:
+    """A parameter that is true or false."""
+    text = call.query.get(name)
+    if text is None:
+        return default
+    if text not in (*_TRUE, *_FALSE):
+        raise InvalidInput(f"{name} must be true or false", field=name)
+    return text in _TRUE
+
+
+def _filter(daemon: "Daemon", call: Call) -> Filter:
+    mesh = call.query.get("mesh")
+    before = call.query.get("before")
+    if before is not None and not before.isdigit():
+        raise InvalidInput("before must be a cursor", field="before")
+    return Filter(
+        None if mesh is None else daemon.memberships.get(mesh).mesh_id,
+        _time(call, "since"),
+        call.query.get("topic"),
+        call.query.get("from"),
+        flag(call, "unread_only", default=False),
+        None if before is None else int(before),
+    )
+
+
+def _time(call: Call, name: str) -> int | None:
+    text = call.query.get(name)
+    if text is None:
+        return None
+    try:
+        return parse_iso(text)
+    except ValueError as error:
+        raise InvalidInput(f"{name} must be an ISO 8601 time", field=name) from error
+
+
+def _limit(call: Call, default: int, most: int) -> int:
+    text = call.query.get("limit", str(default))
+    if not text.isdigit() or not 1 <= int(text) <= most:
+        raise InvalidInput(f"limit must lie between 1 and {most}", field="limit")
+    return int(text)

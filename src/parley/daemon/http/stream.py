@@ -1,0 +1,81 @@
+"""``GET /v1/events``: the daemon's log as server-sent events, from a cursor on, then as it grows.
+
+Each event's id is its number in the log, so ``Last-Event-ID`` resumes after it, also on another connection and after a
+restart. Without one the stream begins with what comes next. A reader that is too slow is told so by ``lagged``, and is
+served from the log until it has caught up: nothing is left out in silence.
+"""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import StreamingResponse
+
+from parley.core.errors import CursorExpired, InvalidInput
+from parley.daemon.feed import Follower
+from parley.daemon.http.messages import slug_of
+from parley.daemon.http.shell import Answer, Call
+from parley.daemon.http.views import event_view
+from parley.daemon.inbox.events import DaemonEvent, events_after, newest_event, oldest_event
+from parley.daemon.inbox.reading import messages_at
+
+if TYPE_CHECKING:
+    from parley.daemon.daemon import Daemon
+
+KEEPALIVE_SECONDS: Final = 15.0
+REPLAY_BATCH: Final = 200
+_LAGGED: Final = b'event: lagged\ndata: {"reason": "too slow; what follows is read from the log"}\n\n'
+_HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
+
+
+async def get_events(daemon: "Daemon", call: Call) -> Answer:
+    cursor = _cursor(daemon, call)
+    mesh = call.query.get("mesh")
+    mesh_id = None if mesh is None else daemon.memberships.get(mesh).mesh_id
+    follower = daemon.feed.follow()
+    stream = _stream(daemon, follower, cursor, mesh_id)
+    return Answer(200, StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS))
+
+
+def _cursor(daemon: "Daemon", call: Call) -> int:
+    given = call.headers.get(b"last-event-id", call.query.get("after", "").encode()).decode("latin-1")
+    newest = daemon.store.read_inbox(newest_event)
+    if not given:
+        return newest
+    if not given.isdigit() or int(given) > newest:
+        raise InvalidInput("Last-Event-ID is not the number of an event of this daemon", field="Last-Event-ID")
+    oldest = daemon.store.read_inbox(oldest_event)
+    if int(given) > 0 and int(given) + 1 < (newest + 1 if oldest is None else oldest):
+        raise CursorExpired("The events after this one were forgotten", oldest_cursor=oldest, newest_cursor=newest)
+    return int(given)
+
+
+async def _stream(daemon: "Daemon", follower: Follower, cursor: int, mesh_id: str | None) -> AsyncIterator[bytes]:
+    try:
+        yield b": connected\n\n"
+        while True:
+            if follower.caught_up():
+                yield _LAGGED
+            while batch := daemon.store.read_inbox(lambda db, after=cursor: events_after(db, after, REPLAY_BATCH)):
+                cursor = batch[-1].event_id
+                yield _rendered(daemon, batch, mesh_id)
+            try:
+                if not await follower.wait(KEEPALIVE_SECONDS):
+                    return
+            except TimeoutError:
+                yield b": keepalive\n\n"
+    finally:
+        daemon.feed.leave(follower)
+
+
+def _rendered(daemon: "Daemon", batch: list[DaemonEvent], mesh_id: str | None) -> bytes:
+    wanted = [event for event in batch if mesh_id is None or event.mesh_id in (None, mesh_id)]
+    seqs = [event.inbox_seq for event in wanted if event.inbox_seq is not None]
+    messages = daemon.store.read_inbox(lambda db: messages_at(db, seqs)) if seqs else {}
+    return b"".join(
+        event_view(
+            event,
+            None if event.inbox_seq is None else messages.get(event.inbox_seq),
+            None if event.mesh_id is None else slug_of(daemon, event.mesh_id),
+        )
+        for event in wanted
+    )

@@ -1,0 +1,123 @@
+"""Making, joining and inviting to a mesh: what happens before and around a membership.
+
+A joiner makes its key, proves to the members that it held the invite's secret, and shows the broker everything but that
+secret. A membership is worth nothing until it is on disk, so the caller writes it before it connects.
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+import httpx
+import msgspec
+from msgspec.structs import replace
+
+from parley.core import sealing
+from parley.core.clock import iso
+from parley.core.daemon_errors import MeshUnreachable
+from parley.core.errors import ERRORS, InternalError, ParleyError
+from parley.core.ids import new_uuid
+from parley.daemon.memberships import Membership
+from parley.wire.invites import Invite, Role, decode_invite, encode_invite, invite_secret, join_proof, signed_invite
+from parley.wire.mesh_http import JOIN_PATH, MESHES_PATH, CreateMesh, Joined, JoinMesh, MeshCreated, join_bytes
+
+T = TypeVar("T")
+TIMEOUT_SECONDS: Final = 20.0
+HOUR_MS: Final = 3_600_000
+_UNSIGNED: Final = "0" * 128
+
+
+class InviteText(NamedTuple):
+    """An invite as text: to hand on, and to show to the broker."""
+
+    whole: str
+    public: str
+
+
+async def create_mesh(broker_url: str, slug: str, name: str, creation_token: str | None) -> MeshCreated:
+    """A new mesh, and the invite for its owner. Raises what the broker refuses, or ``MeshUnreachable``."""
+    headers = {} if creation_token is None else {"authorization": f"Bearer {creation_token}"}
+    return await _post(broker_url, MESHES_PATH, CreateMesh(slug, name), headers, MeshCreated)
+
+
+async def join_mesh(text: str, name: str, *, known: Sequence[Membership], now_ms: int) -> Membership:
+    """The membership that an invite leads to; the same one when this user has joined by it before."""
+    invite, secret = decode_invite(text)
+    earlier = next((each for each in known if each.mesh_id == invite.mesh_id), None)
+    if earlier is not None:
+        return earlier
+    seed = sealing.new_key(secrets.token_bytes)
+    public = sealing.public_key(seed)
+    proof = join_proof(secret, invite, public) if secret else ""
+    asked = JoinMesh(encode_invite(invite), public.hex(), name, _UNSIGNED, proof)
+    asked = replace(asked, signature=sealing.sign(seed, join_bytes(asked)).hex())
+    joined = await _post(invite.broker_url, JOIN_PATH, asked, {}, Joined)
+    return Membership(
+        mesh_id=joined.mesh_id,
+        slug=joined.mesh_slug,
+        broker_url=invite.broker_url,
+        member_id=joined.member_id,
+        display_name=joined.display_name,
+        seed=seed.hex(),
+        joined_at=iso(now_ms),
+        role=joined.role,
+        invite=text.strip(),
+        trusted=[invite.issuer] if secret else [],
+    )
+
+
+def make_invite(
+    membership: Membership, *, role: Role, uses: int, hours: float, now_ms: int
+) -> tuple[InviteText, Invite]:
+    """An invite that the member signs. Raises ``MeshUnreachable`` while it has no mesh key to make the secret from."""
+    key = membership.newest_key
+    if key is None:
+        raise MeshUnreachable("The mesh key has not arrived yet, and an invite is made from it")
+    invite = signed_invite(
+        Invite(
+            invite_id=f"inv_{new_uuid()}",
+            mesh_id=membership.mesh_id,
+            mesh_slug=membership.slug,
+            broker_url=membership.broker_url,
+            role=role,
+            issuer=membership.pubkey,
+            expires_at=iso(now_ms + round(hours * HOUR_MS)),
+            uses_max=uses,
+            key_epoch=key.epoch,
+        ),
+        membership.seed_bytes,
+    )
+    secret = invite_secret(bytes.fromhex(key.key), invite)
+    return InviteText(encode_invite(invite, secret), encode_invite(invite)), invite
+
+
+async def _post(broker_url: str, path: str, body: Any, headers: dict[str, str], answer: type[T]) -> T:
+    url = broker_url.rstrip("/").removesuffix("/ws") + path
+    for scheme, plain in (("wss://", "https://"), ("ws://", "http://")):
+        if url.startswith(scheme):
+            url = plain + url.removeprefix(scheme)
+    try:
+        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, trust_env=False) as client:
+            content = msgspec.json.encode(body)
+            reply = await client.post(url, content=content, headers={"content-type": "application/json", **headers})
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise MeshUnreachable(f"{broker_url} does not answer: {error}", broker_url=broker_url) from error
+    if reply.is_success:
+        try:
+            return msgspec.json.decode(reply.content, type=answer)
+        except msgspec.DecodeError as error:
+            raise MeshUnreachable(f"{broker_url} is not a broker: {error}", broker_url=broker_url) from error
+    raise _refusal(reply)
+
+
+def _refusal(reply: httpx.Response) -> ParleyError:
+    try:
+        body: dict[str, Any] = msgspec.json.decode(reply.content, type=dict[str, Any])
+    except msgspec.DecodeError:
+        body = {}
+    text = str(body.get("error", f"The broker answered with {reply.status_code}"))
+    kind = ERRORS.get(str(body.get("code")), InternalError)
+    error = kind.__new__(kind, text)
+    ParleyError.__init__(error, text)
+    error.details = dict(body.get("details") or {})
+    return error

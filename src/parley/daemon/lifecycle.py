@@ -1,0 +1,272 @@
+"""A daemon's life: lock, look at the machine, open, listen, tell where it is, serve, end.
+
+The lock is taken before anything is read or written and held to the end. The socket is made inside a folder that only
+its owner can enter; what a crash left behind is replaced. A start that is refused for a reason that another try cannot
+change ends with a code between 20 and 29, on which a service is not restarted.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+import uvloop
+from structlog.typing import FilteringBoundLogger
+
+from parley.core.clock import Clock, SystemClock, iso
+from parley.core.daemon_errors import HostMismatch
+from parley.core.daemon_metrics import DAEMON_METRICS
+from parley.core.daemon_settings import DaemonSettings
+from parley.core.errors import StartupFailed
+from parley.core.exits import Exit
+from parley.core.files import write_atomic
+from parley.core.ids import new_uuid
+from parley.daemon.daemon import Daemon
+from parley.daemon.home import DaemonHome
+from parley.daemon.http.about import metrics_route
+from parley.daemon.http.shell import Api, Endpoint, Transport
+from parley.daemon.http.table import ENDPOINTS, METRICS_PATH
+from parley.daemon.identity import HostId, judge_host, this_host, write_record
+from parley.serve import BoundSocket, InFlight, InstanceLock, RateLimiter, TokenStore, bind, register_secret
+from parley.serve.metrics import Metrics
+
+DRAIN_SECONDS = 10.0
+_SOCKET_MODE = 0o600
+
+
+@dataclass(frozen=True)
+class DaemonOptions:
+    """What a start decides beyond the settings."""
+
+    on_ready: Callable[[dict[str, Any]], None] = lambda announcement: None
+    host: HostId | None = None
+    """Which machine this is; looked up when it is left out."""
+
+
+def run_daemon(
+    home: DaemonHome,
+    settings: DaemonSettings,
+    log: FilteringBoundLogger,
+    options: DaemonOptions,
+    clock: Clock | None = None,
+) -> Exit:
+    """Serves until it is told to stop. Raises a ``ParleyError`` when it cannot start, or when every mesh is over."""
+    clock = clock or SystemClock()
+    home.prepare()
+    instance_id = new_uuid()
+    with InstanceLock(home.lock) as lock, ExitStack() as held:
+        lock.acquire({"pid": os.getpid(), "instance_id": instance_id, "started_at": iso(clock.now_ms())})
+        fingerprint = check_host(home, settings, log, clock, options.host)
+        unix = listen_unix(home.socket)
+        held.callback(_remove, home.socket)
+        held.callback(unix.close)
+        tcp = bind("127.0.0.1", settings.ipc.http_port) if settings.ipc.tcp_enabled and not in_container() else None
+        if tcp is not None:
+            held.callback(tcp.socket.close)
+            write_atomic(home.port_file, f"{tcp.port}\n".encode(), 0o644, durable=False)
+            held.callback(_remove, home.port_file)
+        serving = _Serving(home, settings, log, options, clock, instance_id, fingerprint, unix, tcp)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(serving.run())
+
+
+def check_host(
+    home: DaemonHome, settings: DaemonSettings, log: FilteringBoundLogger, clock: Clock, host: HostId | None = None
+) -> str:
+    """The machine's fingerprint, once it may run here. Raises ``HostMismatch``."""
+    host = host or this_host(settings.clone.host_id)
+    try:
+        stored: bytes | None = home.host_fingerprint.read_bytes()
+    except FileNotFoundError:
+        stored = None
+    judged = judge_host(stored, host)
+    if judged.write:
+        write_record(home.host_fingerprint, host, iso(clock.now_ms()))
+    if not host.host_id and not host.stable_mac:
+        log.warning("fingerprint_unavailable", problem="this machine has neither an id nor a network card")
+    if judged.verdict in ("mismatch", "unavailable"):
+        if settings.clone.policy == "refuse":
+            raise HostMismatch(f"{home.root} was made on another machine: {judged.reason}", reason=judged.verdict)
+        if settings.clone.policy == "warn":
+            log.warning("host_mismatch", reason=judged.reason)
+    return host.fingerprint
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """Listens on a socket that only its owner may open. The caller holds the lock, so what lies there is stale."""
+    _remove(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listening.bind(str(path))
+    except OSError as error:
+        listening.close()
+        raise StartupFailed(f"Cannot listen on {path}: {error.strerror}") from error
+    finally:
+        os.umask(before)
+    path.chmod(_SOCKET_MODE)
+    listening.listen(1_024)
+    return listening
+
+
+def in_container() -> bool:
+    """Whether neighbours may share this machine's loopback: then there is the socket alone."""
+    return Path("/.dockerenv").exists() or "KUBERNETES_SERVICE_HOST" in os.environ or os.environ.get("CONTAINER") == "1"
+
+
+class _Serving:
+    """From bound sockets to a clean end."""
+
+    def __init__(
+        self,
+        home: DaemonHome,
+        settings: DaemonSettings,
+        log: FilteringBoundLogger,
+        options: DaemonOptions,
+        clock: Clock,
+        instance_id: str,
+        fingerprint: str,
+        unix: socket.socket,
+        tcp: BoundSocket | None,
+    ) -> None:
+        self._home = home
+        self._settings = settings
+        self._log = log
+        self._options = options
+        self._clock = clock
+        self._instance_id = instance_id
+        self._fingerprint = fingerprint
+        self._unix = unix
+        self._tcp = tcp
+        self._stopping = asyncio.Event()
+        self._tokens = TokenStore(home.token, clock, settings.daemon.token_grace_seconds)
+
+    async def run(self) -> Exit:
+        for warning in self._tokens.load():
+            self._log.warning("token", problem=warning)
+        register_secret(self._tokens.current)
+        daemon = Daemon(
+            self._home,
+            self._settings,
+            clock=self._clock,
+            log=self._log,
+            host_fingerprint=self._fingerprint,
+            instance_id=self._instance_id,
+        )
+        in_flight = InFlight()
+        servers = [_server(api) for api in self._apis(daemon, in_flight)]
+        sockets = [self._unix, *([] if self._tcp is None else [self._tcp.socket])]
+        tasks = [
+            asyncio.create_task(server.serve(sockets=[listening]))
+            for server, listening in zip(servers, sockets, strict=True)
+        ]
+        watching = asyncio.create_task(self._watch_token())
+        try:
+            await daemon.start()
+            await _until_started(servers, tasks)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, self._stopping.set)
+            self._options.on_ready(self._announcement(daemon))
+            self._log.info("daemon_started", instance_id=self._instance_id, meshes=len(daemon.meshes))
+            await self._until_over(daemon, tasks)
+        finally:
+            watching.cancel()
+            in_flight.close()
+            await in_flight.wait_empty(DRAIN_SECONDS)
+            daemon.feed.close()
+            for server in servers:
+                server.should_exit = True
+            await asyncio.gather(*tasks, watching, return_exceptions=True)
+            await daemon.stop()
+            self._log.info("daemon_stopped")
+        if daemon.refusal is not None and not self._stopping.is_set():
+            raise daemon.refusal
+        return Exit.OK if self._stopping.is_set() else Exit.ERROR
+
+    def _apis(self, daemon: Daemon, in_flight: InFlight) -> list[Api]:
+        metrics = Metrics(self._clock, DAEMON_METRICS)
+        limiter = RateLimiter(self._settings.ipc.rate_per_second, self._settings.ipc.rate_per_second, self._clock)
+        shown = Endpoint("GET", METRICS_PATH, metrics_route(metrics), "metrics in Prometheus' text form")
+        transports: list[tuple[Transport, int]] = [("unix", 0)]
+        if self._tcp is not None:
+            transports.append(("tcp", self._tcp.port))
+        return [
+            Api(
+                daemon,
+                (*ENDPOINTS, shown),
+                transport=transport,
+                tokens=self._tokens,
+                in_flight=in_flight,
+                limiter=limiter,
+                metrics=metrics,
+                port=port,
+            )
+            for transport, port in transports
+        ]
+
+    async def _until_over(self, daemon: Daemon, tasks: "list[asyncio.Task[None]]") -> None:
+        waits = [asyncio.create_task(self._stopping.wait()), asyncio.create_task(daemon.ended.wait())]
+        await asyncio.wait({*waits, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    async def _watch_token(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            reloaded = self._tokens.reload()
+            for warning in reloaded.warnings:
+                self._log.warning("token", problem=warning)
+            if reloaded.changed:
+                register_secret(self._tokens.current)
+                self._log.info("token_rotated")
+
+    def _announcement(self, daemon: Daemon) -> dict[str, Any]:
+        return {
+            "status": "running",
+            "pid": os.getpid(),
+            "instance_id": self._instance_id,
+            "home": str(self._home.root),
+            "socket": str(self._home.socket),
+            "port": None if self._tcp is None else self._tcp.port,
+            "meshes": [mesh.slug for mesh in daemon.meshes.values()],
+        }
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, without its signal handlers: the life cycle above owns the signals."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+def _server(api: Api) -> uvicorn.Server:
+    return _Server(
+        uvicorn.Config(
+            api,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=round(DRAIN_SECONDS),
+        )
+    )
+
+
+async def _until_started(servers: list[uvicorn.Server], tasks: "list[asyncio.Task[None]]") -> None:
+    while not all(server.started for server in servers):
+        if any(task.done() for task in tasks):
+            raise StartupFailed("A server ended before it had started")
+        await asyncio.sleep(0.005)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink(missing_ok=True)

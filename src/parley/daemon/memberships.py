@@ -1,0 +1,111 @@
+"""The meshes that this user is a member of, with the keys: the one secret file of a daemon.
+
+It is written whole and synced before anything relies on it. Keys of a mesh are kept for every epoch, since what was
+sealed in an old one may still arrive; should two owners have made a key for the same epoch at once, both are kept.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from parley.core import sealing
+from parley.core.daemon_errors import MeshNotAttached
+from parley.core.errors import StartupFailed
+from parley.core.files import write_atomic
+
+VERSION: Final = 1
+
+
+class MeshKey(msgspec.Struct, frozen=True):
+    """The mesh key of one epoch, in hexadecimal."""
+
+    epoch: int
+    key: str
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """One mesh, one member."""
+
+    mesh_id: str
+    slug: str
+    broker_url: str
+    member_id: str
+    display_name: str
+    seed: str
+    joined_at: str
+    next_seed: str = ""
+    """A key that is about to take the place of ``seed``, while the broker is being told."""
+    role: str = "member"
+    invite: str = ""
+    """With what the member joined, its secret included, until the first mesh key has come and fits it."""
+    mesh_keys: list[MeshKey] = []
+    trusted: list[str] = []
+    """Public keys of members who have shown that they are of this mesh: from them a new mesh key is believed."""
+    subscriptions: list[str] = []
+
+    @property
+    def seed_bytes(self) -> bytes:
+        return bytes.fromhex(self.seed)
+
+    @property
+    def pubkey(self) -> str:
+        return sealing.public_key(self.seed_bytes).hex()
+
+    @property
+    def newest_key(self) -> MeshKey | None:
+        """The key to seal with: of the newest epoch and, of several for it, the one that all would choose."""
+        return max(self.mesh_keys, key=lambda each: (each.epoch, each.key), default=None)
+
+
+class _File(msgspec.Struct, frozen=True):
+    version: int
+    meshes: list[Membership]
+
+
+class Memberships:
+    """The file, read once and written whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._meshes: dict[str, Membership] = {}
+
+    def load(self) -> None:
+        """Reads the file; none is the same as an empty one. Raises ``StartupFailed`` for one that is damaged."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            self._meshes = {}
+            return
+        except OSError as error:
+            raise StartupFailed(f"Cannot read {self._path}: {error.strerror}") from error
+        try:
+            found = msgspec.json.decode(data, type=_File)
+        except msgspec.DecodeError as error:
+            raise StartupFailed(f"{self._path} is damaged; restore it from a backup of the daemon") from error
+        if found.version != VERSION:
+            raise StartupFailed(f"{self._path} has version {found.version}; this Parley knows {VERSION}")
+        self._meshes = {each.mesh_id: each for each in found.meshes}
+
+    def all(self) -> list[Membership]:
+        return list(self._meshes.values())
+
+    def get(self, name: str) -> Membership:
+        """The mesh with this id or slug. Raises ``MeshNotAttached``."""
+        found = self._meshes.get(name) or next((each for each in self._meshes.values() if each.slug == name), None)
+        if found is None:
+            raise MeshNotAttached(f"Not a member of {name}", mesh=name, attached=[each.slug for each in self.all()])
+        return found
+
+    def put(self, membership: Membership) -> None:
+        """Adds or replaces one, durably."""
+        self._write({**self._meshes, membership.mesh_id: membership})
+
+    def remove(self, mesh_id: str) -> None:
+        """Forgets one, durably."""
+        self._write({name: each for name, each in self._meshes.items() if name != mesh_id})
+
+    def _write(self, meshes: dict[str, Membership]) -> None:
+        data = msgspec.json.encode(_File(VERSION, list(meshes.values())))
+        write_atomic(self._path, msgspec.json.format(data, indent=2) + b"\n")
+        self._meshes = meshes

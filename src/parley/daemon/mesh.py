@@ -1,0 +1,215 @@
+"""One mesh of a running daemon: its runner, who is in it, and its keys.
+
+When the link is ready, and whenever the broker tells of a change, the mesh is brought up to date: keys that were given
+are taken over, members that wait for one are given it, and the list of members is read. Each step may be repeated.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+from structlog.typing import FilteringBoundLogger
+
+from parley.core import sealing
+from parley.core.clock import Clock
+from parley.core.daemon_settings import DaemonSettings
+from parley.core.errors import LocalError, ParleyError
+from parley.daemon.backoff import Backoff, Jitter
+from parley.daemon.inbox.events import DaemonEvent, EventKind, append_event
+from parley.daemon.inbox.receive import Opened, SealedMessage, open_kept
+from parley.daemon.key_archive import KeyArchive
+from parley.daemon.key_exchange import Gift, Wanting, believe, gifts_for, make_first_key, trusting
+from parley.daemon.link import LinkSettings, Member
+from parley.daemon.memberships import Membership, Memberships
+from parley.daemon.roster import Roster, peers_of
+from parley.daemon.runner import MeshRunner
+from parley.daemon.sealer import open_sealed
+from parley.daemon.store import DaemonStore
+from parley.wire.broker import Notice
+
+REFRESH_SECONDS: Final = 30.0
+SOON_SECONDS: Final = 0.05
+_EVENTS: Final[dict[str, EventKind]] = {
+    "peer_connected": "peer_join",
+    "peer_disconnected": "peer_leave",
+    "member_gone": "peer_leave",
+}
+
+
+class Mesh:
+    """What a daemon keeps for one membership."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        memberships: Memberships,
+        archive: KeyArchive,
+        settings: DaemonSettings,
+        *,
+        instance_id: str,
+        host_fingerprint: str,
+        version: str,
+        store: DaemonStore,
+        clock: Clock,
+        jitter: Jitter,
+        log: FilteringBoundLogger,
+        on_events: Callable[[Sequence[DaemonEvent]], None],
+        on_end: Callable[[LocalError], None],
+        refill: bool,
+    ) -> None:
+        self.mesh_id = membership.mesh_id
+        self.slug = membership.slug
+        self.roster = Roster(membership.mesh_id, membership.slug)
+        self._memberships = memberships
+        self._archive = archive
+        self._store = store
+        self._clock = clock
+        self._log = log
+        self._on_events = on_events
+        self._refill = refill
+        self._given: set[tuple[str, int]] = set()
+        self._again = asyncio.Event()
+        self._syncing: asyncio.Task[None] | None = None
+
+        def sign(data: bytes) -> bytes:
+            return sealing.sign(membership.seed_bytes, data)
+
+        member = Member(
+            membership.mesh_id,
+            membership.slug,
+            membership.member_id,
+            membership.pubkey,
+            instance_id,
+            host_fingerprint,
+            version,
+            sign,
+        )
+        self.runner = MeshRunner(
+            member,
+            socket_url(membership.broker_url),
+            link_settings(settings),
+            store=store,
+            clock=clock,
+            jitter=jitter,
+            log=log,
+            open_sealed=self._open,
+            on_events=on_events,
+            on_notice=self._heed,
+            on_ready=self._again.set,
+            on_end=on_end,
+        )
+
+    @property
+    def membership(self) -> Membership:
+        """As it is now."""
+        return self._memberships.get(self.mesh_id)
+
+    def start(self) -> None:
+        """Connects, and keeps the mesh up to date from then on."""
+        self.runner.start()
+        self._syncing = asyncio.create_task(self._keep_in_sync())
+
+    async def stop(self) -> None:
+        """Ends the connection."""
+        if self._syncing is not None:
+            self._syncing.cancel()
+            await asyncio.gather(self._syncing, return_exceptions=True)
+        await self.runner.stop()
+
+    async def refresh(self) -> None:
+        """Brings keys and members up to date. Raises what the broker refuses."""
+        await self._take_keys()
+        await self._give_keys()
+        answer = await self.runner.ask("members")
+        self.roster = replace(self.roster, peers=peers_of(answer))
+        if self._refill:
+            await self.runner.ask("redeliver")
+            self._refill = False
+
+    async def _keep_in_sync(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(REFRESH_SECONDS):
+                    await self._again.wait()
+                await asyncio.sleep(SOON_SECONDS)  # what comes together is done together
+            except TimeoutError:
+                pass
+            self._again.clear()
+            if not self.runner.machine.ready:
+                continue
+            try:
+                await self.refresh()
+            except ParleyError as error:
+                self._log.warning("mesh_not_refreshed", mesh=self.slug, code=error.code, problem=str(error))
+
+    async def _take_keys(self) -> None:
+        welcome = self.runner.machine.link.welcome
+        before = self.membership
+        known = before if welcome is None else replace(before, role=welcome.role, display_name=welcome.display_name)
+        answer = await self.runner.ask("keys")
+        gifts = msgspec.convert(answer["keys"], list[Gift])
+        believed = believe(known, gifts)
+        changed = believed.membership
+        if not gifts or not any(each.epoch == answer["key_epoch"] for each in changed.mesh_keys):
+            changed = make_first_key(changed, int(answer["key_epoch"]), secrets.token_bytes) or changed
+        if changed != before:
+            self._memberships.put(changed)
+        if changed.mesh_keys != before.mesh_keys:
+            await self._open_kept()
+        for gift in believed.refused:
+            await self.runner.ask("refuse_key", {"key_epoch": gift.key_epoch, "giver_id": gift.giver_id})
+
+    async def _give_keys(self) -> None:
+        if not self.membership.mesh_keys:
+            return
+        answer = await self.runner.ask("keys_wanted")
+        for wanting in msgspec.convert(answer["wanted"], list[Wanting]):
+            for gift in gifts_for(self.membership, wanting, secrets.token_bytes):
+                if (gift.member_id, gift.key_epoch) not in self._given:
+                    self._memberships.put(trusting(self.membership, wanting.pubkey))
+                    params = {"member_id": gift.member_id, "key_epoch": gift.key_epoch, "sealed": gift.sealed}
+                    await self.runner.ask("give_key", params)
+                    self._given.add((gift.member_id, gift.key_epoch))
+
+    async def _open_kept(self) -> None:
+        now_ms, mesh_id = self._clock.now_ms(), self.mesh_id
+        events = await self._store.write_inbox(lambda db: open_kept(db, self._open, mesh_id=mesh_id, now_ms=now_ms))
+        self._on_events(events)
+
+    def _open(self, message: SealedMessage) -> Opened | None:
+        membership = self.membership
+        archived = self._archive.seeds_of(self.mesh_id, self._clock.now_ms())
+        return open_sealed(message, membership, [membership.seed_bytes, *archived])
+
+    def _heed(self, notice: Notice) -> None:
+        if notice.name.startswith(("key_", "member_")):
+            self._again.set()
+        kind = _EVENTS.get(notice.name, "system")
+        asyncio.get_running_loop().create_task(self._tell(kind, {"name": notice.name, **notice.data}))
+
+    async def _tell(self, kind: EventKind, data: dict[str, Any]) -> None:
+        now_ms, mesh_id = self._clock.now_ms(), self.mesh_id
+        try:
+            event = await self._store.write_inbox(
+                lambda db: append_event(db, kind, data, now_ms=now_ms, mesh_id=mesh_id)
+            )
+        except ParleyError as error:
+            self._log.warning("event_not_written", kind=kind, code=error.code)
+            return
+        self._on_events([event])
+
+
+def socket_url(broker_url: str) -> str:
+    """Where a broker's WebSocket is: ``http`` becomes ``ws``, ``https`` becomes ``wss``."""
+    scheme, _, rest = broker_url.rstrip("/").partition("://")
+    return f"{ {'http': 'ws', 'https': 'wss'}.get(scheme, scheme) }://{rest.removesuffix('/ws')}/ws"
+
+
+def link_settings(settings: DaemonSettings) -> LinkSettings:
+    """What of the settings concerns the link."""
+    wait = settings.reconnect
+    backoff = Backoff(wait.initial_backoff_ms, max(wait.max_backoff_ms, wait.initial_backoff_ms), wait.jitter_pct / 100)
+    return LinkSettings(backoff, settings.outbox.max_age_hours_override or None)

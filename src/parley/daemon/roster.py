@@ -1,0 +1,106 @@
+"""What names mean in a mesh: members, topics, groups and everybody.
+
+A name is looked up in what the broker told last. Keys, topics, groups and everybody need no looking up, so a message to
+them is taken while the broker is away.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from parley.core.daemon_errors import DestinationUnknown, MeshRequired, MeshUnreachable
+from parley.core.errors import InvalidInput
+from parley.daemon.outbox.accept import Destination
+
+_KEY: Final = re.compile(r"[0-9a-f]{64}")
+_KEY_PART: Final = re.compile(r"[0-9a-f]{16,63}")
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """A member as the broker tells of it."""
+
+    member_id: str
+    pubkey: str
+    display_name: str
+    role: str = "member"
+    state: str = "active"
+
+
+class Roster(msgspec.Struct, frozen=True):
+    """The members of one mesh; None while the broker has not been asked yet."""
+
+    mesh_id: str
+    slug: str
+    peers: Sequence[Peer] | None = None
+
+    def active(self) -> list[Peer]:
+        return [peer for peer in self.peers or () if peer.state == "active"]
+
+
+def peers_of(answer: Any) -> list[Peer]:
+    """The members in a broker's answer; what it adds is ignored."""
+    return msgspec.convert(answer["members"], list[Peer])
+
+
+def resolve(to: str, rosters: Sequence[Roster]) -> Destination:
+    """Where a message goes. Raises ``DestinationUnknown``, ``MeshRequired`` or ``MeshUnreachable``.
+
+    ``rosters`` are the meshes that are possible: the one that was named, or all.
+    """
+    if not to or _CONTROLS.search(to):
+        raise InvalidInput("to must not be empty or contain control characters", field="to")
+    if to == "*" or to.startswith(("@", "#")):
+        mesh = _only(rosters)
+        if to.startswith("#"):
+            return Destination(mesh.mesh_id, to, "topic", _named(to))
+        return Destination(mesh.mesh_id, to, "queue", to if to == "*" else "@" + _named(to))
+    matches = [(roster, peer) for roster in rosters for peer in _matching(to, roster)]
+    if len(matches) == 1:
+        roster, peer = matches[0]
+        return Destination(roster.mesh_id, to, "dm", peer.pubkey)
+    if matches:
+        raise _ambiguous(to, matches)
+    if _KEY.fullmatch(to):
+        return Destination(_only(rosters).mesh_id, to, "dm", to)
+    unasked = [roster.slug for roster in rosters if roster.peers is None]
+    if unasked:
+        raise MeshUnreachable(f"Nobody called {to} is known, and the broker cannot be asked", meshes=unasked)
+    raise DestinationUnknown(f"Nobody in the mesh is called {to}", to=to, candidates=_close(to, rosters))
+
+
+def _named(to: str) -> str:
+    if len(to) == 1:
+        raise InvalidInput(f"{to} needs a name behind it", field="to")
+    return to[1:]
+
+
+def _only(rosters: Sequence[Roster]) -> Roster:
+    if len(rosters) != 1:
+        raise MeshRequired("Which mesh is meant?", attached=[roster.slug for roster in rosters])
+    return rosters[0]
+
+
+def _matching(to: str, roster: Roster) -> Iterable[Peer]:
+    wanted = to.casefold()
+    for peer in roster.active():
+        named = to in (peer.pubkey, peer.member_id) or peer.display_name.casefold() == wanted
+        if named or (_KEY_PART.fullmatch(to) and peer.pubkey.startswith(to)):
+            yield peer
+
+
+def _ambiguous(to: str, matches: Sequence[tuple[Roster, Peer]]) -> Exception:
+    slugs = list(dict.fromkeys(roster.slug for roster, _ in matches))
+    if len(slugs) == len(matches):
+        return MeshRequired(f"{to} is in several meshes", attached=slugs)
+    candidates = [f"{peer.display_name} {peer.pubkey}" for _, peer in matches]
+    return DestinationUnknown(f"{to} could be several members", to=to, candidates=candidates)
+
+
+def _close(to: str, rosters: Sequence[Roster]) -> list[str]:
+    import difflib
+
+    names = [peer.display_name for roster in rosters for peer in roster.active()]
+    return difflib.get_close_matches(to, names)

@@ -1,0 +1,53 @@
+"""Replacing a member's key.
+
+The old key is archived and the new one written down, both synced, before the broker is told: if that fails nothing is
+replaced, and a crash at any moment leaves both keys on disk. Should the broker then know the new one alone, a refused
+hello is tried once more with it. What is still in the outbox is bound to the old key, so it must be gone first.
+"""
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from parley.core import sealing
+from parley.core.daemon_errors import OutboxConflict
+from parley.core.errors import ServiceUnavailable
+from parley.daemon.outbox.rows import list_rows
+from parley.wire.mesh_methods import rotation_bytes
+
+if TYPE_CHECKING:
+    from parley.daemon.daemon import Daemon
+    from parley.daemon.mesh import Mesh
+
+
+async def rotate_keypair(daemon: "Daemon", mesh: "Mesh") -> dict[str, Any]:
+    """The old and the new public key. Raises ``OutboxConflict`` while messages wait, and what the broker refuses."""
+    for status in ("pending", "inflight"):
+        waiting = daemon.store.read_outbox(
+            lambda db, status=status: list_rows(db, status=status, mesh_id=mesh.mesh_id, limit=1)
+        )
+        if waiting:
+            raise OutboxConflict("Messages are still being sent under the old key", reason=status, id=waiting[0].id)
+    old = mesh.membership
+    seed = sealing.new_key(secrets.token_bytes)
+    pubkey = sealing.public_key(seed).hex()
+    try:
+        daemon.archive.add(
+            mesh.mesh_id,
+            old.seed_bytes,
+            now_ms=daemon.clock.now_ms(),
+            grace_days=daemon.settings.crypto.key_grace_period_days,
+        )
+    except OSError as error:
+        raise ServiceUnavailable(
+            f"The old key could not be archived: {error.strerror}", reason="key_rotation_aborted_archive_write_failed"
+        ) from error
+    daemon.memberships.put(replace(mesh.membership, next_seed=seed.hex()))
+    signature = sealing.sign(seed, rotation_bytes(mesh.mesh_id, old.member_id, pubkey)).hex()
+    await mesh.runner.ask("rotate_key", {"pubkey": pubkey, "signature": signature})
+    changed = replace(mesh.membership, seed=seed.hex(), next_seed="")
+    daemon.memberships.put(changed)
+    await daemon.detach(mesh.mesh_id)
+    daemon.attach(changed)
+    return {"mesh": mesh.slug, "previous": old.pubkey, "pubkey": pubkey}

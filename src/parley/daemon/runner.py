@@ -1,0 +1,385 @@
+"""The shell around a mesh's machine: a WebSocket, the two databases, and one timer.
+
+Everything here happens on the event loop's thread. The machine is told of each thing that happens and its effects are
+carried out in order; what takes time goes on in tasks, whose results are told to the machine in their turn.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+import apsw
+from structlog.typing import FilteringBoundLogger
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+
+from parley.core.clock import Clock
+from parley.core.errors import LocalError, ParleyError
+from parley.daemon.backoff import Jitter
+from parley.daemon.effects import (
+    Agree,
+    Connect,
+    Disconnect,
+    Effect,
+    End,
+    Heed,
+    Reply,
+    Settle,
+    Store,
+    Take,
+    Tell,
+    Transmit,
+)
+from parley.daemon.inbox.events import DaemonEvent, append_event
+from parley.daemon.inbox.receive import Opened, Received, SealedMessage, receive
+from parley.daemon.instant import Instant
+from parley.daemon.link import LinkSettings, Member
+from parley.daemon.mesh_loop import MeshLoop
+from parley.daemon.outbox.sending import Due, Settlement, settle, take_due
+from parley.daemon.outbox.terms import read_terms, write_terms
+from parley.daemon.store import IN, DaemonStore
+from parley.wire.broker import (
+    DeliveryAcked,
+    FromDaemon,
+    Notice,
+    Problem,
+    Push,
+    decode_from_broker,
+    encode_frame,
+)
+
+FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
+OPEN_SECONDS: Final = 10.0
+AGAIN_SECONDS: Final = 1.0
+"""How long to wait before a write is tried again that the disk refused."""
+_NO_CONNECTION: Final = (OSError, TimeoutError, InvalidHandshake, InvalidURI, EOFError)
+
+
+class MeshRunner:
+    """One mesh of a daemon, from ``start`` to ``stop``."""
+
+    def __init__(
+        self,
+        member: Member,
+        url: str,
+        settings: LinkSettings,
+        *,
+        store: DaemonStore,
+        clock: Clock,
+        jitter: Jitter,
+        log: FilteringBoundLogger,
+        open_sealed: Callable[[SealedMessage], Opened | None],
+        on_events: Callable[[Sequence[DaemonEvent]], None],
+        on_notice: Callable[[Notice], None],
+        on_ready: Callable[[], None],
+        on_end: Callable[[LocalError], None],
+    ) -> None:
+        self.member = member
+        self.url = url
+        self.ended: LocalError | None = None
+        self.terms = store.read_outbox(lambda db: read_terms(db, member.mesh_id))
+        self.machine = MeshLoop(member, settings, jitter)
+        self._store = store
+        self._clock = clock
+        self._log = log
+        self._open_sealed = open_sealed
+        self._on_events = on_events
+        self._on_notice = on_notice
+        self._on_ready = on_ready
+        self._on_end = on_end
+        self._connection: _Connection | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def status(self) -> str:
+        """``open``, ``connecting``, ``reconnecting`` or ``closed``."""
+        state = self.machine.link.state
+        if state == "ready":
+            return "open"
+        if state in ("idle", "ended"):
+            return "closed"
+        return "connecting" if self.machine.link.failures == 0 else "reconnecting"
+
+    def start(self) -> None:
+        """Begins to connect."""
+        self._step(self.machine.start(self._now()))
+
+    def wake(self) -> None:
+        """A new row is in the outbox."""
+        self._step(self.machine.wake(self._now()))
+
+    async def ask(self, method: str, params: dict[str, Any] | None = None) -> Any:
+        """The result of a method of the broker. Raises the error that its problem stands for."""
+        token, effects = self.machine.ask(method, params or {}, self._now())
+        future = self._asked[token] = self._loop.create_future()
+        self._step(effects)
+        return await future
+
+    async def stop(self) -> None:
+        """Closes the connection and waits for what is under way."""
+        self._step(self.machine.stop(self._now()))
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _now(self) -> Instant:
+        return Instant(self._clock.now_ms(), self._clock.monotonic())
+
+    def _step(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self._do(effect)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        deadline = self.machine.deadline
+        self._timer = None
+        if deadline is not None:
+            delay = max(0.0, deadline - self._clock.monotonic())
+            self._timer = self._loop.call_later(delay, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._step(self.machine.on_timer(self._now()))
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Connect():
+                self._connection = _Connection(self)
+            case Transmit():
+                if self._connection is not None:
+                    self._connection.send(effect.frame)
+            case Disconnect():
+                self._leave(effect)
+            case Take():
+                self._spawn(self._take(effect.limit))
+            case Settle():
+                self._spawn(self._settle(effect.settlements))
+            case Store():
+                self._spawn(self._store_pushes(effect.pushes))
+            case Agree():
+                self.terms = effect.terms
+                self._spawn(self._agree(effect))
+            case Reply():
+                self._answer(effect)
+            case Tell():
+                self._spawn(self._tell(effect))
+            case Heed():
+                self._on_notice(effect.notice)
+            case End():
+                self.ended = effect.error
+                self._log.error("mesh_ended", mesh=self.member.mesh_slug, code=effect.error.code, why=str(effect.error))
+                self._on_end(effect.error)
+
+    def _leave(self, effect: Disconnect) -> None:
+        """From now on the connection says nothing to us; it still sends what was queued."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.leave(effect.code, effect.reason)
+            self._spawn(connection.closed())
+
+    async def _take(self, limit: int) -> None:
+        mesh_id, now_ms, max_age = self.member.mesh_id, self._clock.now_ms(), self.terms.max_age_ms
+        try:
+            due = await self._store.write_outbox(
+                lambda db: take_due(db, mesh_id, now_ms=now_ms, limit=limit, max_age_ms=max_age)
+            )
+        except ParleyError as error:
+            self._log.warning("outbox_not_read", mesh=self.member.mesh_slug, code=error.code)
+            due = Due([], now_ms + round(AGAIN_SECONDS * 1000), [])
+        self._step(self.machine.on_taken(due, self._now()))
+
+    async def _settle(self, settlements: tuple[Settlement, ...]) -> None:
+        """Writes until it is written: what the broker said is not heard a second time."""
+
+        def write(db: apsw.Connection) -> None:
+            for settlement in settlements:
+                settle(db, settlement, now_ms=self._clock.now_ms())
+
+        while True:
+            try:
+                await self._store.write_outbox(write)
+                return
+            except ParleyError as error:
+                self._log.warning("outbox_not_written", mesh=self.member.mesh_slug, code=error.code)
+                if not error.transient or self._store.outbox.state != "open":
+                    return  # at the next start the row is in flight, and is sent and recognised again
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _store_pushes(self, pushes: tuple[Push, ...]) -> None:
+        ids = [self._store.new_id(IN) for _ in pushes]
+        member, now_ms = self.member, self._clock.now_ms()
+
+        def write(db: apsw.Connection) -> list[Received]:
+            return [
+                receive(
+                    db,
+                    push,
+                    self._open_sealed,
+                    mesh_id=member.mesh_id,
+                    recipient_id=member.member_id,
+                    row_id=row_id,
+                    now_ms=now_ms,
+                )
+                for push, row_id in zip(pushes, ids, strict=True)
+            ]
+
+        try:
+            stored = await self._store.write_inbox(write)
+        except ParleyError as error:  # it is not acknowledged, and comes again
+            self._log.warning("delivery_not_stored", mesh=member.mesh_slug, code=error.code)
+            return
+        self._on_events([each.event for each in stored if each.event is not None])
+        acks = [DeliveryAcked(each.delivery_id, each.status) for each in stored]
+        self._step(self.machine.on_stored(acks, self._now()))
+
+    async def _agree(self, agreed: Agree) -> None:
+        mesh_id, now_ms = self.member.mesh_id, self._clock.now_ms()
+        try:
+            await self._store.write_outbox(lambda db: write_terms(db, mesh_id, agreed.terms, now_ms=now_ms))
+        except ParleyError as error:
+            self._log.warning("terms_not_written", mesh=self.member.mesh_slug, code=error.code)
+        self._on_ready()
+
+    async def _tell(self, told: Tell) -> None:
+        mesh_id, now_ms = self.member.mesh_id, self._clock.now_ms()
+        if told.kind == "broker_status":
+            self._log.info("broker_status", mesh=self.member.mesh_slug, **told.data)
+        try:
+            event = await self._store.write_inbox(
+                lambda db: append_event(db, told.kind, told.data, now_ms=now_ms, mesh_id=mesh_id)
+            )
+        except ParleyError as error:
+            self._log.warning("event_not_written", kind=told.kind, code=error.code)
+            return
+        self._on_events([event])
+
+    def _answer(self, reply: Reply) -> None:
+        future = self._asked.pop(reply.token, None)
+        if future is None:
+            # Answered before anybody could wait for it: ``ask`` puts the future there and steps after.
+            return
+        if future.done():
+            return
+        if reply.problem is None:
+            future.set_result(reply.result)
+        else:
+            future.set_exception(problem_error(reply.problem))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._log.error("mesh_task_failed", mesh=self.member.mesh_slug, exc_info=task.exception())
+
+    # What the connection tells; one that was left tells nothing any more.
+
+    def heard(self, connection: "_Connection", data: bytes | str) -> None:
+        """A frame came."""
+        if connection is not self._connection:
+            return
+        try:
+            frame = decode_from_broker(data)
+        except ParleyError as error:
+            self._log.warning("frame_not_understood", mesh=self.member.mesh_slug, problem=str(error)[:200])
+            return
+        self._step(self.machine.on_frame(frame, self._now()))
+
+    def opened(self, connection: "_Connection") -> None:
+        """The socket is open."""
+        if connection is self._connection:
+            self._step(self.machine.on_connected(self._now()))
+
+    def lost(self, connection: "_Connection", code: int | None, reason: str) -> None:
+        """The socket is closed, or could not be opened."""
+        if connection is self._connection:
+            self._connection = None
+            self._step(self.machine.on_closed(code, reason, self._now()))
+
+
+class _Connection:
+    """One socket: a task that opens and reads it, and one that writes."""
+
+    def __init__(self, runner: MeshRunner) -> None:
+        self._runner = runner
+        self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._left: tuple[int, str] | None = None
+        self._socket: ClientConnection | None = None
+        self._task = asyncio.get_running_loop().create_task(self._live())
+
+    def send(self, frame: FromDaemon) -> None:
+        """Queues a frame. What is unanswered is bounded by the window, so the queue is, too."""
+        self._frames.put_nowait(encode_frame(frame))
+
+    def leave(self, code: int, reason: str) -> None:
+        """Sends what is queued, then closes; nothing more is told."""
+        self._left = (code, reason)
+        self._frames.put_nowait(None)
+        if self._socket is None:
+            self._task.cancel()
+
+    async def closed(self) -> None:
+        """Waits for the end."""
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _live(self) -> None:
+        runner = self._runner
+        code: int | None = None
+        reason = ""
+        try:
+            async with connect(
+                runner.url,
+                open_timeout=OPEN_SECONDS,
+                ping_interval=None,
+                compression=None,
+                max_size=FRAME_BYTES_MAX,
+                proxy=None,
+            ) as socket:
+                self._socket = socket
+                runner.opened(self)
+                writing = asyncio.create_task(self._write(socket))
+                try:
+                    async for data in socket:
+                        runner.heard(self, data)
+                finally:
+                    writing.cancel()
+                    await asyncio.gather(writing, return_exceptions=True)
+                code, reason = socket.close_code, socket.close_reason or ""
+        except ConnectionClosed as error:
+            code = error.rcvd.code if error.rcvd else 1006
+            reason = error.rcvd.reason if error.rcvd else "the connection broke"
+        except _NO_CONNECTION as error:
+            reason = f"{type(error).__name__}: {error}"
+        if self._left is None:
+            runner.lost(self, code, reason)
+
+    async def _write(self, socket: ClientConnection) -> None:
+        while True:
+            data = await self._frames.get()
+            if data is None:
+                assert self._left is not None
+                await socket.close(*self._left)
+                return
+            try:
+                await socket.send(data, text=True)
+            except ConnectionClosed:
+                return
+
+
+def problem_error(problem: Problem) -> ParleyError:
+    """The error that a broker's problem stands for, of the class that its code names."""
+    from parley.core.errors import ERRORS, InternalError
+
+    kind = ERRORS.get(problem.code, InternalError)
+    error = kind.__new__(kind, problem.error)
+    ParleyError.__init__(error, problem.error)
+    error.details = dict(problem.details)
+    return error

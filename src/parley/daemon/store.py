@@ -1,0 +1,90 @@
+"""The daemon's two databases as the event loop sees them: one writer each, and a reader each on the loop."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import apsw
+
+from parley.core.clock import Clock
+from parley.core.ids import IdSource
+from parley.daemon.databases import open_inbox, open_outbox
+from parley.daemon.home import DaemonHome
+from parley.daemon.outbox.recover import recover
+from parley.sqlite import Checkpointer, close_quietly, open_reader, run_batch, translate
+from parley.sqlite.async_writer import AsyncWriter
+
+T = TypeVar("T")
+OUT, IN = "out_", "in_"
+_LARGEST: Final = {OUT: "SELECT max(id) FROM outbox", IN: "SELECT max(id) FROM inbox"}
+
+
+class DaemonStore:
+    """Opened on the running loop, closed by ``close``. A start sets rows that were in flight back to pending."""
+
+    def __init__(self, home: DaemonHome, clock: Clock) -> None:
+        """Raises ``DatabaseCorrupt`` for a damaged outbox; a damaged inbox is set aside, see ``set_aside``."""
+        self._clock = clock
+        self._outbox = open_outbox(home.outbox, now_ms=clock.now_ms())
+        opened = open_inbox(home.inbox, now_ms=clock.now_ms())
+        self._inbox, self.set_aside = opened
+        self.recovered = self._recover()
+        self._ids = {OUT: _ids(self._outbox, OUT), IN: _ids(self._inbox, IN)}
+        self._checkpointers = [
+            Checkpointer(home.outbox, self._outbox, clock),
+            Checkpointer(home.inbox, self._inbox, clock),
+        ]
+        self.outbox = AsyncWriter(self._outbox)
+        self.inbox = AsyncWriter(self._inbox)
+        for checkpointer, writer in zip(self._checkpointers, (self.outbox, self.inbox), strict=True):
+            checkpointer.between_commits = writer.writer.between_commits
+            checkpointer.start()
+        self._outbox_reader = open_reader(home.outbox)
+        self._inbox_reader = open_reader(home.inbox)
+
+    def new_id(self, prefix: str) -> str:
+        """An id above every id of its kind. For the loop's thread alone."""
+        return self._ids[prefix].new(prefix, self._clock.now_ms())
+
+    def write_outbox(self, rule: Callable[[apsw.Connection], T]) -> "asyncio.Future[T]":
+        """Runs a rule in a transaction of the outbox; the future holds its value once it is durable."""
+        return self.outbox.run(rule)
+
+    def write_inbox(self, rule: Callable[[apsw.Connection], T]) -> "asyncio.Future[T]":
+        """Runs a rule in a transaction of the inbox; the future holds its value once it is durable."""
+        return self.inbox.run(rule)
+
+    def read_outbox(self, query: Callable[[apsw.Connection], T]) -> T:
+        """A short read."""
+        return _read(query, self._outbox_reader)
+
+    def read_inbox(self, query: Callable[[apsw.Connection], T]) -> T:
+        """A short read."""
+        return _read(query, self._inbox_reader)
+
+    async def close(self, timeout: float | None = None) -> bool:
+        """Commits what was accepted and closes everything."""
+        finished = [await self.outbox.stop(timeout=timeout), await self.inbox.stop(timeout=timeout)]
+        for checkpointer in self._checkpointers:
+            checkpointer.stop(timeout=timeout)
+        for connection in (self._outbox_reader, self._inbox_reader, self._outbox, self._inbox):
+            close_quietly(connection)
+        return all(finished)
+
+    def _recover(self) -> int:
+        outcome = run_batch(self._outbox, [lambda db: recover(db, now_ms=self._clock.now_ms())])[0]
+        if outcome.error is not None:
+            raise outcome.error
+        return int(outcome.value or 0)
+
+
+def _ids(connection: apsw.Connection, prefix: str) -> IdSource:
+    largest = connection.execute(_LARGEST[prefix]).fetchall()[0][0]
+    return IdSource({} if largest is None else {prefix: str(largest)})
+
+
+def _read(query: Callable[[apsw.Connection], T], connection: apsw.Connection) -> T:
+    try:
+        return query(connection)
+    except apsw.Error as error:
+        raise translate(error) from error
