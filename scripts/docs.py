@@ -200,6 +200,41 @@ def local_errors(speaker: str = "hub") -> str:
     return table("code|exit code|what it means|what to do", rows)
 
 
+def daemon_errors() -> str:
+    return errors("daemon")
+
+
+def daemon_local_errors() -> str:
+    return local_errors("daemon")
+
+
+def daemon_routes() -> str:
+    from parley.daemon.http.table import ENDPOINTS as ROUTES
+    from parley.daemon.http.table import METRICS_PATH
+
+    rows = [(code(f"{each.method} {each.path}"), _body_members(each.body), each.summary) for each in ROUTES]
+    rows.append((code(f"GET {METRICS_PATH}"), "", "metrics in Prometheus' text form"))
+    return table("route|members of the body|what it does", rows)
+
+
+def _body_members(body: Any) -> str:
+    return "" if body is None else _frame_members(body)
+
+
+def daemon_settings() -> str:
+    from parley.core.daemon_settings import daemon_setting_specs
+
+    rows = ((code(each.name), _default(each), allowed_values(each), each.meaning) for each in daemon_setting_specs())
+    return table("key|default|allowed|meaning", rows)
+
+
+def daemon_metrics() -> str:
+    from parley.core.daemon_metrics import DAEMON_METRICS
+
+    rows = ((code(each.name), each.kind, code(*each.labels), each.meaning) for each in DAEMON_METRICS)
+    return table("metric|kind|labels|meaning", rows)
+
+
 def close_codes() -> str:
     return _close_codes(registry().close_codes)
 
@@ -497,6 +532,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "broker-errors": broker_errors,
     "broker-close-codes": broker_close_codes,
     "broker-frames": broker_frames,
+    "daemon-errors": daemon_errors,
+    "daemon-local-errors": daemon_local_errors,
+    "daemon-routes": daemon_routes,
+    "daemon-settings": daemon_settings,
+    "daemon-metrics": daemon_metrics,
     "events": events,
     "limits": limit_table,
     "settings": settings,

@@ -23,9 +23,14 @@ def leaves() -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     for entry in ENTRIES:
         command = top.get_command(context, entry.name)  # type: ignore[attr-defined]
-        inner = getattr(command, "commands", None)
-        found += [(entry.name, name) for name in inner] if inner else [(entry.name,)]
+        found += leaves_of(command, (entry.name,))
     return found
+
+
+def leaves_of(command: object, words: tuple[str, ...]) -> list[tuple[str, ...]]:
+    inner: dict[str, object] = getattr(command, "commands", {})
+    below = [leaf for name, child in inner.items() for leaf in leaves_of(child, (*words, name))]
+    return below or [words]
 
 
 def test_help_lists_every_command_with_its_line(parley: Parley) -> None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 import apsw
 from msgspec.structs import replace
 
+from parley.daemon.inbox.events import DaemonEvent
 from parley.daemon.inbox.receive import Opened, SealedMessage
 from parley.daemon.outbox.accept import (
     Destination,
@@ -76,3 +77,7 @@ def opens(sealed_message: SealedMessage) -> Opened | None:
 
 def opens_nothing(sealed_message: SealedMessage) -> Opened | None:
     return None
+
+
+def event(number: int) -> DaemonEvent:
+    return DaemonEvent(number, NOW, "system", None, None, {})

@@ -11,7 +11,11 @@ from bench import __main__ as benchmarks
 from parley.app.doctor import examine
 from parley.app.make import make_workspace
 from parley.client import AsyncClient, Client
+from parley.core.daemon_metrics import DAEMON_METRICS
+from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.registry import registry
+from parley.daemon.http.table import ENDPOINTS as DAEMON_ROUTES
+from parley.daemon.inbox.events import EventKind
 from parley.hub.http.table import ENDPOINTS
 from parley.pipeline.fold import REASONS
 from parley.pipeline.lake.catalogue import TABLES as LAKE_TABLES
@@ -35,6 +39,13 @@ EXPECTED = {
         *(f"`{error.code}`" for error in PUBLIC.errors if error.spoken_by == "broker"),
         *(f"|{close.code}|" for close in PUBLIC.broker_close_codes),
         *(f"`{frame.__struct_config__.tag}`" for frame in (*get_args(FromBroker), *get_args(FromDaemon))),
+    ],
+    "docs/daemon.md": [
+        *(f"`{error.code}`" for error in PUBLIC.errors if error.spoken_by == "daemon"),
+        *(f"`{setting.name}`" for setting in daemon_setting_specs()),
+        *(f"`{metric.name}`" for metric in DAEMON_METRICS),
+        *(f"`{route.method} {route.path}`" for route in DAEMON_ROUTES),
+        *(f"`{kind}`" for kind in get_args(EventKind)),
     ],
     "docs/operations.md": [
         *(f"`{setting.name}`" for setting in PUBLIC.settings),

@@ -6,6 +6,7 @@ import tomllib
 import pytest
 
 from parley.core import limits
+from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.registry import registry
 from parley.hub.http.protocol import HEAD_BYTES_MAX, IDLE_LOOKS, HubHttpProtocol
 from parley.workspace.config import parse_settings
@@ -29,6 +30,8 @@ UPPER_CASE = {
     "PARLEY_HUB_TOKEN",
     "PARLEY_SESSION",
     "PARLEY_GUARD",
+    "PARLEY_DAEMON_HOME",
+    "PARLEY_CREATION_TOKEN",
     "PARLEY_HOOK_SECONDS",
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"),
 }
@@ -62,7 +65,7 @@ def test_a_document_names_only_what_exists(name: str) -> None:
     assert commands_named(text) - COMMANDS == set()
     assert targets_named(text) - set(re.findall(r"^([a-z]+):", document("Makefile"), re.MULTILINE)) == set()
     assert settings_named(text) - SETTINGS == set()
-    assert metrics_named(text) - {metric.name for metric in PUBLIC.metrics} == set()
+    assert metrics_named(text) - {metric.name for metric in (*PUBLIC.metrics, *DAEMON_METRICS)} == set()
     assert codes_named(text) - UPPER_CASE == set()
 
 

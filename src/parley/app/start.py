@@ -124,7 +124,7 @@ def start_detached(workspace: Workspace, options: UpOptions) -> dict[str, Any]:
     report = json.loads(line)
     if report["status"] != "running":
         child.wait()
-        raise _reported_error(report)
+        raise reported_error(report)
     child.returncode = 0  # it lives on by itself; the object must not complain that nobody waited for it
     return report
 
@@ -137,7 +137,7 @@ def _open_log(workspace: Workspace) -> int:
         raise StartupFailed(f"Cannot open the log in {workspace.logs}: {error.strerror}") from error
 
 
-def _reported_error(report: dict[str, Any]) -> ParleyError:
+def reported_error(report: dict[str, Any]) -> ParleyError:
     """The error of the process that could not start, with its class and details."""
     kind = ERRORS.get(report["code"], StartupFailed)
     error = kind.__new__(kind, report["error"])

@@ -78,7 +78,7 @@ class Call:
         from parley.client import Client
         from parley.core.errors import HubNotRunning
 
-        _leave_out_httpx_command_line()
+        leave_out_httpx_command_line()
         workspace = self.workspace()
         if not workspace.db.is_file():  # the client would look for a database further up
             raise HubNotRunning(f"No hub has served {workspace.root} yet")
@@ -86,7 +86,7 @@ class Call:
             yield client
 
 
-def _leave_out_httpx_command_line() -> None:
+def leave_out_httpx_command_line() -> None:
     """httpx loads a command line of its own, which takes longer to load than the rest of it; without, it has a stub."""
     sys.modules.setdefault("httpx._main", cast("ModuleType", None))  # None makes an import fail, as documented
 

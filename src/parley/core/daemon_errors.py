@@ -4,16 +4,18 @@
 
     Refused
     ├── OutboxConflict           ├── IdempotencyKeyConflict   ├── MeshRequired
-    ├── MeshNotAttached          ├── DestinationUnknown       └── TokenInQuery
+    ├── MeshNotAttached          ├── DestinationUnknown       ├── NoMeshJoined
+    └── TokenInQuery
     Unavailable
     ├── DaemonBusy               ├── TooManyStreams           ├── InsufficientStorage
     └── MeshUnreachable
     LocalError
     ├── DaemonNotRunning         ├── HostMismatch             ├── FeatureRefused
-    ├── MembershipLost           └── NoMeshJoined
+    ├── MembershipLost
+    └── DaemonRunning            (a WriterLockHeld with another hint)
 """
 
-from parley.core.errors import LocalError, Refused, Unavailable
+from parley.core.errors import LocalError, Refused, Unavailable, WriterLockHeld
 from parley.core.exits import Exit
 
 
@@ -59,6 +61,15 @@ class DestinationUnknown(Refused):
     status = 404
     spoken_by = "daemon"
     hint = "Use a member's key or full name, #TOPIC, @GROUP or *; details.candidates names what it could mean."
+
+
+class NoMeshJoined(Refused):
+    """The daemon's user is not a member of any mesh."""
+
+    code = "NO_MESH_JOINED"
+    status = 409
+    spoken_by = "daemon"
+    hint = "Make a mesh with `parley mesh create`, or join one with `parley mesh join INVITE`."
 
 
 class TokenInQuery(Refused):
@@ -143,9 +154,8 @@ class MembershipLost(LocalError):
     hint = "Ask an admin of the mesh for a new invite; if the member runs elsewhere, stop one of the two."
 
 
-class NoMeshJoined(LocalError):
-    """The daemon has no mesh to serve."""
+class DaemonRunning(WriterLockHeld):
+    """A daemon of this user runs already. It is the same refusal, but another way out."""
 
-    code = "NO_MESH_JOINED"
     spoken_by = "daemon"
-    hint = "Make a mesh with `parley mesh create`, or join one with `parley mesh join INVITE`."
+    hint = "Use the running daemon, or stop it with `parley daemon down`."

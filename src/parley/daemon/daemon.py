@@ -12,12 +12,11 @@ from structlog.typing import FilteringBoundLogger
 
 from parley import __version__
 from parley.core.clock import Clock
-from parley.core.daemon_errors import IdempotencyKeyConflict, InsufficientStorage, MeshRequired
+from parley.core.daemon_errors import IdempotencyKeyConflict, InsufficientStorage, MeshRequired, NoMeshJoined
 from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import LocalError, PayloadTooLarge
 from parley.core.ids import new_uuid
 from parley.daemon.feed import Feed
-from parley.daemon.home import DaemonHome
 from parley.daemon.inbox.events import append_event, prune_events
 from parley.daemon.inbox.retention import prune_inbox
 from parley.daemon.key_archive import KeyArchive
@@ -42,6 +41,7 @@ from parley.daemon.sealer import seal
 from parley.daemon.sessions import Sessions
 from parley.daemon.store import OUT, DaemonStore
 from parley.wire.broker import Priority
+from parley.wire.daemon_home import DaemonHome
 
 DAY_MS: Final = 24 * 3_600_000
 UPKEEP_SECONDS: Final = 60.0
@@ -238,6 +238,8 @@ class Daemon:
         return [mesh.roster for mesh in self.meshes.values() if mesh_id in (None, mesh.mesh_id)]
 
     def _resolve(self, to: str, mesh_id: str | None) -> Destination:
+        if not self.meshes:
+            raise NoMeshJoined("No mesh is joined yet")
         return resolve(to, self.rosters(mesh_id))
 
     def _sealed(self, message: Message) -> Sealed:

@@ -20,21 +20,22 @@ import uvloop
 from structlog.typing import FilteringBoundLogger
 
 from parley.core.clock import Clock, SystemClock, iso
-from parley.core.daemon_errors import HostMismatch
+from parley.core.daemon_errors import DaemonRunning, HostMismatch
 from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import DaemonSettings
-from parley.core.errors import StartupFailed
+from parley.core.errors import StartupFailed, WriterLockHeld
 from parley.core.exits import Exit
 from parley.core.files import write_atomic
 from parley.core.ids import new_uuid
 from parley.daemon.daemon import Daemon
-from parley.daemon.home import DaemonHome
+from parley.daemon.home import prepare_home
 from parley.daemon.http.about import metrics_route
 from parley.daemon.http.shell import Api, Endpoint, Transport
 from parley.daemon.http.table import ENDPOINTS, METRICS_PATH
 from parley.daemon.identity import HostId, judge_host, this_host, write_record
 from parley.serve import BoundSocket, InFlight, InstanceLock, RateLimiter, TokenStore, bind, register_secret
 from parley.serve.metrics import Metrics
+from parley.wire.daemon_home import DaemonHome
 
 DRAIN_SECONDS = 10.0
 _SOCKET_MODE = 0o600
@@ -58,10 +59,13 @@ def run_daemon(
 ) -> Exit:
     """Serves until it is told to stop. Raises a ``ParleyError`` when it cannot start, or when every mesh is over."""
     clock = clock or SystemClock()
-    home.prepare()
+    prepare_home(home)
     instance_id = new_uuid()
     with InstanceLock(home.lock) as lock, ExitStack() as held:
-        lock.acquire({"pid": os.getpid(), "instance_id": instance_id, "started_at": iso(clock.now_ms())})
+        try:
+            lock.acquire({"pid": os.getpid(), "instance_id": instance_id, "started_at": iso(clock.now_ms())})
+        except WriterLockHeld as held_by:
+            raise DaemonRunning(held_by.message, **held_by.details) from held_by
         fingerprint = check_host(home, settings, log, clock, options.host)
         unix = listen_unix(home.socket)
         held.callback(_remove, home.socket)

@@ -9,10 +9,10 @@ import apsw
 from parley.core.clock import Clock
 from parley.core.ids import IdSource
 from parley.daemon.databases import open_inbox, open_outbox
-from parley.daemon.home import DaemonHome
 from parley.daemon.outbox.recover import recover
 from parley.sqlite import Checkpointer, close_quietly, open_reader, run_batch, translate
 from parley.sqlite.async_writer import AsyncWriter
+from parley.wire.daemon_home import DaemonHome
 
 T = TypeVar("T")
 OUT, IN = "out_", "in_"

@@ -17,8 +17,6 @@ EventKind = Literal[
     "outbox_pressure_high",
     "inbox_corruption_recovered",
     "feature_negotiation_failed",
-    "member_revoked",
-    "hook_executed",
     "system",
 ]
 

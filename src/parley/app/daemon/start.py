@@ -1,0 +1,80 @@
+"""Starting the daemon, in this process or in one of its own, which reports through a pipe as a hub does."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from parley.app.start import reported_error
+from parley.core.daemon_settings import DaemonSettings
+from parley.core.errors import StartupFailed
+from parley.daemon.config import load_daemon_settings
+from parley.daemon.home import prepare_home
+from parley.wire.daemon_home import HOME_VARIABLE, DaemonHome, daemon_home
+
+LOG_NAME: Final = "daemon.log"
+_LOG_MODE: Final = 0o600
+
+
+def settings_of(home: DaemonHome, *, no_tcp: bool = False, port: int | None = None) -> DaemonSettings:
+    """``daemon.toml`` with the flags laid over it. Raises ``ConfigInvalid``."""
+    settings = load_daemon_settings(home.config)
+    ipc = replace(settings.ipc, tcp_enabled=settings.ipc.tcp_enabled and not no_tcp)
+    return replace(settings, ipc=ipc if port is None else replace(ipc, http_port=port))
+
+
+def serve(
+    *,
+    on_ready: Callable[[dict[str, Any]], None],
+    no_tcp: bool = False,
+    port: int | None = None,
+    log_to_file: bool = False,
+) -> int:
+    """Serves in this process until it is told to stop, and returns its exit code. Raises what prevents the start."""
+    from parley.daemon.lifecycle import DaemonOptions, run_daemon
+    from parley.serve.logs import configure
+
+    home = daemon_home()
+    settings = settings_of(home, no_tcp=no_tcp, port=port)
+    prepare_home(home)
+    destination = home.logs / LOG_NAME if log_to_file else sys.stderr.buffer
+    with configure(settings.daemon.log_level, destination) as log:
+        return run_daemon(home, settings, log.logger, DaemonOptions(on_ready))
+
+
+def start_detached(*, no_tcp: bool = False, port: int | None = None) -> dict[str, Any]:
+    """Starts a daemon in a session of its own; its announcement when it answers, or raises why it does not."""
+    home = daemon_home()
+    prepare_home(home)
+    log = os.open(home.logs / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
+    read_end, write_end = os.pipe()
+    argv = [sys.executable, "-P", "-m", "parley", "daemon", "up", "--foreground", "--json"]
+    flags = ["--no-tcp"] * no_tcp + ([] if port is None else ["--port", str(port)])
+    try:
+        child = subprocess.Popen(
+            [*argv, *flags, "--report-fd", str(write_end)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(write_end,),
+            start_new_session=True,
+            cwd="/",
+            env={**os.environ, HOME_VARIABLE: str(home.root)},
+        )
+    finally:
+        os.close(write_end)
+        os.close(log)
+    with os.fdopen(read_end, encoding="utf-8") as pipe:
+        line = pipe.readline()
+    if not line:
+        code = child.wait()
+        raise StartupFailed(f"The daemon ended with code {code}; see {home.logs / LOG_NAME}", exit_code=code)
+    report = json.loads(line)
+    if report["status"] != "running":
+        child.wait()
+        raise reported_error(report)
+    child.returncode = 0  # it lives on by itself; the object must not complain that nobody waited for it
+    return report

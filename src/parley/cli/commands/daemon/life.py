@@ -1,0 +1,145 @@
+"""``parley daemon up``, ``down``, ``status`` and ``version``."""
+
+import json as json_text
+import os
+import sys
+import traceback
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+
+from parley.cli.call import Call, command, load_app
+from parley.cli.commands.daemon.options import app, daemon_client
+from parley.cli.output import error_payload
+from parley.core.daemon_errors import DaemonNotRunning
+from parley.core.errors import ParleyError, StartupFailed
+from parley.core.exits import Exit
+
+
+@command(app, "up")
+def up(
+    call: Call,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Serve in this process.")] = False,
+    no_tcp: Annotated[bool, typer.Option("--no-tcp", help="Listen on the socket alone.")] = False,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65_535, help="On loopback; 0 takes a free one.")
+    ] = None,
+    report_fd: Annotated[int | None, typer.Option("--report-fd", hidden=True)] = None,
+) -> int:
+    """Start the daemon, in the background unless told otherwise.
+
+    One daemon serves all meshes of a user. A second start exits with 10 and names the first.
+    """
+    start = load_app("daemon.start")
+    announcer = _Announcer(call, report_fd)
+    try:
+        if not foreground:
+            announcer.ready(start.start_detached(no_tcp=no_tcp, port=port))
+            return Exit.OK
+        return start.serve(on_ready=announcer.ready, no_tcp=no_tcp, port=port, log_to_file=report_fd is not None)
+    except ParleyError as error:
+        announcer.failed(error)
+        return error.exit_code
+    except Exception as error:
+        traceback.print_exc()
+        announcer.failed(StartupFailed(f"{type(error).__name__}: {error}"))
+        return Exit.ERROR
+
+
+@command(app, "down")
+def down(
+    call: Call,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.0, metavar="SECONDS", help="Then it is killed.", show_default=True)
+    ] = 30.0,
+) -> None:
+    """Stop the daemon. What waits in its outbox is sent after the next start."""
+    stopped = load_app("daemon.stop").stop_daemon(timeout)
+    if call.json:
+        status = "already_stopped" if stopped.pid is None else "stopped"
+        call.out.data({"status": status, "pid": stopped.pid, "killed": stopped.killed})
+    elif stopped.pid is None:
+        call.out.line("No daemon is running.")
+    else:
+        how = "was killed" if stopped.killed else "has stopped"
+        call.out.line(f"The daemon (process {stopped.pid}) {how}.")
+
+
+@command(app, "status")
+def status(call: Call) -> int:
+    """Show whether the daemon runs, how each mesh is connected, and what waits.
+
+    Exits with 0 when it runs, 3 when it does not.
+    """
+    try:
+        with daemon_client() as client:
+            health = client.get("/v1/health")
+    except DaemonNotRunning:
+        if call.json:
+            call.out.data({"status": "not_running"})
+        else:
+            call.out.line("No daemon is running. Start one with `parley daemon up`.")
+        return Exit.UNREACHABLE
+    if call.json:
+        call.out.data({"status": "running", **health})
+        return Exit.OK
+    call.out.line(f"The daemon (process {health['pid']}) has been running for {health['uptime_s']} s.")
+    call.out.line(f"  to be sent: {health['queue_depth']}, in flight: {health['inflight']}, dead: {health['dead']}")
+    call.out.line(f"  unseen: {health['unseen']}, not readable: {health['undecryptable']}")
+    rows = [
+        (each["slug"], each["status"], each["display_name"], each["role"], _ending(each)) for each in health["meshes"]
+    ]
+    call.out.table(["mesh", "connection", "name", "role", "problem"], rows, empty="No mesh is joined yet.")
+    return Exit.OK
+
+
+@command(app, "version")
+def version(call: Call) -> None:
+    """Show the running daemon's version, and what was agreed with each broker."""
+    with daemon_client() as client:
+        found = client.get("/v1/version")
+    if call.json:
+        call.out.data(found)
+    else:
+        call.out.line(f"daemon {found['daemon_version']}, API {found['ipc_api']}, schema {found['schema_version']}")
+
+
+def _ending(mesh: dict[str, Any]) -> str:
+    return "" if mesh["ended"] is None else str(mesh["ended"]["error"])
+
+
+class _Announcer:
+    """Says once that the daemon serves, or why it does not: to a person, a program, or the one that detached it."""
+
+    def __init__(self, call: Call, report_fd: int | None) -> None:
+        self._call = call
+        self._report_fd = report_fd
+
+    def ready(self, report: dict[str, Any]) -> None:
+        """It serves."""
+        if self._reported(report):
+            return
+        if self._call.json:
+            self._call.out.data(report)
+        else:
+            meshes = ", ".join(report["meshes"]) or "no mesh yet"
+            self._call.out.line(f"The daemon (process {report['pid']}) is running for {meshes}.")
+        sys.stdout.flush()
+
+    def failed(self, error: ParleyError) -> None:
+        """It does not."""
+        payload = {**error_payload(error), "reason": error.details.get("reason", str(error))}
+        self._reported(payload)
+        if self._call.json:
+            sys.stderr.write(json_text.dumps(payload, ensure_ascii=False) + "\n")
+        else:
+            self._call.out.error(error)
+
+    def _reported(self, payload: dict[str, Any]) -> bool:
+        descriptor, self._report_fd = self._report_fd, None
+        if descriptor is None:
+            return False
+        with suppress(BrokenPipeError), os.fdopen(descriptor, "w", encoding="utf-8") as pipe:
+            pipe.write(json_text.dumps(payload) + "\n")
+        return True

@@ -1,0 +1,31 @@
+"""What the daemon's commands share."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parley.cli.call import group
+
+if TYPE_CHECKING:
+    from parley.client.daemon import DaemonClient
+
+app = group("Run the daemon, which carries messages between machines, and look after it.")
+outbox_app = group("Look at what is to be sent, and mend what could not be.")
+inbox_app = group("Look at what arrived, search it, and throw it away.")
+app.add_typer(outbox_app, name="outbox")
+app.add_typer(inbox_app, name="inbox")
+
+MeshOption = Annotated[str | None, typer.Option("--mesh", metavar="MESH", help="A mesh, by its name or its id.")]
+
+
+@contextmanager
+def daemon_client() -> Generator["DaemonClient"]:
+    """A client of the running daemon. Raises ``DaemonNotRunning``."""
+    from parley.cli.call import leave_out_httpx_command_line
+    from parley.client.daemon import DaemonClient
+
+    leave_out_httpx_command_line()
+    with DaemonClient() as client:
+        yield client

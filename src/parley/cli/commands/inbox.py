@@ -1,0 +1,25 @@
+"""``parley inbox``: what arrived from other machines."""
+
+from typing import Annotated
+
+import typer
+
+from parley.cli.call import Call, command, single
+from parley.cli.commands.daemon.inbox import show
+from parley.cli.commands.daemon.options import MeshOption, daemon_client
+
+app = single()
+
+
+@command(app, "inbox")
+def inbox(
+    call: Call,
+    mesh: MeshOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also what was seen before.")] = False,
+    keep_unread: Annotated[bool, typer.Option("--keep-unread", help="Do not mark what is shown as seen.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 100,
+) -> None:
+    """Show what arrived from other machines and was not seen yet, newest first."""
+    with daemon_client() as client:
+        found = client.inbox(mesh=mesh, unread_only=not everything, mark_seen=not keep_unread, limit=limit)
+    show(call, found)

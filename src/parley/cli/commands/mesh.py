@@ -1,0 +1,233 @@
+"""``parley mesh``: the circles of members that exchange messages."""
+
+import getpass
+import os
+from typing import Annotated, Any, Literal
+
+import typer
+
+from parley.cli.call import Call, command, group, load_app
+from parley.cli.commands.daemon.options import MeshOption, daemon_client
+
+app = group("Make, join and look after meshes.")
+
+_NameOption = Annotated[str | None, typer.Option("--name", metavar="NAME", help="What others call you.")]
+_MemberArgument = Annotated[str, typer.Argument(metavar="MEMBER", help="A name, a key or a member's id.")]
+_Role = Literal["owner", "admin", "member"]
+TOKEN_VARIABLE = "PARLEY_CREATION_TOKEN"
+
+
+@command(app, "create")
+def create(
+    call: Call,
+    slug: Annotated[str, typer.Argument(metavar="SLUG", help="A short name: letters, digits and '-'.")],
+    broker: Annotated[str, typer.Option("--broker", metavar="URL", help="Where the broker listens.")],
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What the mesh is for.")] = None,
+    name: _NameOption = None,
+) -> None:
+    """Make a mesh on a broker, and join it as its owner.
+
+    The broker's creation token is read from PARLEY_CREATION_TOKEN, unless the broker lets everybody create.
+    """
+    offline = load_app("daemon.offline")
+    found = offline.make_mesh(broker, slug, title or slug, _name(name), os.environ.get(TOKEN_VARIABLE))
+    _joined(call, found)
+
+
+@command(app, "join")
+def join(call: Call, invite: Annotated[str, typer.Argument(metavar="INVITE")], name: _NameOption = None) -> None:
+    """Join a mesh by an invite. Joining again by the same invite changes nothing."""
+    _joined(call, load_app("daemon.offline").join(invite, _name(name)))
+
+
+@command(app, "list")
+def list_(call: Call) -> None:
+    """List the meshes that are joined."""
+    found: list[dict[str, Any]] = load_app("daemon.offline").list_meshes()
+    if call.json:
+        call.out.data({"meshes": found})
+        return
+    rows = [(each["slug"], each["display_name"], each["role"], each["broker_url"]) for each in found]
+    call.out.table(["mesh", "name", "role", "broker"], rows, empty="No mesh is joined yet.")
+
+
+@command(app, "invite")
+def invite(
+    call: Call,
+    mesh: MeshOption = None,
+    role: Annotated[_Role, typer.Option("--role")] = "member",
+    uses: Annotated[int, typer.Option("--uses", min=1, help="How many may join by it.")] = 1,
+    hours: Annotated[float, typer.Option("--hours", min=0.01, help="How long it is good.")] = 168.0,
+) -> None:
+    """Make an invite. Whoever has its text can join, so hand it on in private."""
+    with daemon_client() as client:
+        found = client.post("/v1/mesh/invite", {"mesh": mesh, "role": role, "uses": uses, "hours": hours})
+    if call.json:
+        call.out.data(found)
+    else:
+        call.out.line(found["invite"])
+
+
+@command(app, "members")
+def members(call: Call, mesh: MeshOption = None) -> None:
+    """List everybody who is or was a member."""
+    found = _asked(call, "members", {}, mesh)
+    if found is not None:
+        rows = [(each["display_name"], each["role"], each["state"], each["pubkey"]) for each in found["members"]]
+        call.out.table(["name", "role", "state", "key"], rows, empty="No members.")
+
+
+@command(app, "peers")
+def peers(call: Call, mesh: MeshOption = None) -> None:
+    """List who is in the meshes, and what they are doing."""
+    with daemon_client() as client:
+        found = client.get("/v1/peers", mesh=mesh)
+    if call.json:
+        call.out.data(found)
+        return
+    rows = [
+        (each["mesh"], each["display_name"], "here" if each["connected"] else "away", each["status"], each["summary"])
+        for each in found["peers"]
+    ]
+    call.out.table(["mesh", "name", "is", "status", "summary"], rows, empty="Nobody is in the meshes.")
+
+
+@command(app, "topics")
+def topics(call: Call, mesh: MeshOption = None) -> None:
+    """List the topics of a mesh."""
+    found = _asked(call, "topics", {}, mesh)
+    if found is not None:
+        rows = [(each["topic"], "yes" if each["subscribed"] else "no") for each in found["topics"]]
+        call.out.table(["topic", "subscribed"], rows, empty="No topics yet.")
+
+
+@command(app, "subscribe")
+def subscribe(call: Call, topic: Annotated[str, typer.Argument(metavar="TOPIC")], mesh: MeshOption = None) -> None:
+    """Get what is sent to a topic, and be allowed to send to it."""
+    found = _asked(call, "subscribe", {"topic": topic}, mesh)
+    if found is not None:
+        call.out.line(f"Subscribed to {topic}.")
+
+
+@command(app, "unsubscribe")
+def unsubscribe(call: Call, topic: Annotated[str, typer.Argument(metavar="TOPIC")], mesh: MeshOption = None) -> None:
+    """Get no more of a topic."""
+    found = _asked(call, "unsubscribe", {"topic": topic}, mesh)
+    if found is not None:
+        call.out.line(f"No longer subscribed to {topic}.")
+
+
+@command(app, "group")
+def group_(
+    call: Call,
+    name: Annotated[str, typer.Argument(metavar="GROUP", help="a/b is below a, and is reached by @a, too.")],
+    leave_it: Annotated[bool, typer.Option("--leave", help="Be no longer in it.")] = False,
+    mesh: MeshOption = None,
+) -> None:
+    """Join a group, to be reached by @ and its name; or leave it."""
+    found = _asked(call, "leave_group" if leave_it else "join_group", {"group": name}, mesh)
+    if found is not None:
+        call.out.line(f"{'Not in' if leave_it else 'In'} @{name}.")
+
+
+@command(app, "role")
+def role_(
+    call: Call,
+    member: _MemberArgument,
+    role: Annotated[_Role, typer.Argument(metavar="ROLE", help="owner, admin or member")],
+    mesh: MeshOption = None,
+) -> None:
+    """Give a member another role."""
+    found = _asked(call, "set_role", {"member": member, "role": role}, mesh)
+    if found is not None:
+        call.out.line(f"{member} is {found['role']} now.")
+
+
+@command(app, "grant")
+def grant(
+    call: Call,
+    member: _MemberArgument,
+    capabilities: Annotated[list[str], typer.Argument(metavar="WHAT...", help="dm, topic, broadcast")],
+    mesh: MeshOption = None,
+) -> None:
+    """Take only these kinds of messages from a member."""
+    found = _asked(call, "grant", {"member": member, "capabilities": list(capabilities)}, mesh)
+    if found is not None:
+        call.out.line(f"From {member}: {', '.join(found['capabilities'])}.")
+
+
+@command(app, "block")
+def block(
+    call: Call,
+    member: _MemberArgument,
+    undo: Annotated[bool, typer.Option("--undo", help="Take everything again.")] = False,
+    mesh: MeshOption = None,
+) -> None:
+    """Take nothing from a member."""
+    found = _asked(call, "unblock" if undo else "block", {"member": member}, mesh)
+    if found is not None:
+        call.out.line(f"{member} is {'no longer ' if undo else ''}blocked.")
+
+
+@command(app, "revoke")
+def revoke(call: Call, member: _MemberArgument, mesh: MeshOption = None) -> None:
+    """Remove a member. The mesh gets a new key, which the member does not have."""
+    found = _asked(call, "revoke", {"member": member}, mesh)
+    if found is not None:
+        call.out.line(f"{member} is removed.")
+
+
+@command(app, "ban")
+def ban(call: Call, member: _MemberArgument, mesh: MeshOption = None) -> None:
+    """Remove a member, whose key may not join again."""
+    found = _asked(call, "ban", {"member": member}, mesh)
+    if found is not None:
+        call.out.line(f"{member} is banned.")
+
+
+@command(app, "unban")
+def unban(call: Call, member: _MemberArgument, mesh: MeshOption = None) -> None:
+    """Let a key join again, by a new invite."""
+    found = _asked(call, "unban", {"member": member}, mesh)
+    if found is not None:
+        call.out.line(f"{member} may join again.")
+
+
+@command(app, "leave")
+def leave(call: Call, mesh: MeshOption = None) -> None:
+    """Leave a mesh. Its messages stay in the inbox."""
+    found = _asked(call, "leave", {}, mesh)
+    if found is not None:
+        call.out.line(f"No longer a member of {found['mesh']}.")
+
+
+@command(app, "safety")
+def safety(call: Call, member: _MemberArgument, mesh: MeshOption = None) -> None:
+    """Show the number that you and a member compare aloud, to know that nobody stands between you."""
+    with daemon_client() as client:
+        found = client.get("/v1/mesh/safety", peer=member, mesh=mesh)
+    if call.json:
+        call.out.data(found)
+    else:
+        call.out.line(found["safety_number"])
+
+
+def _asked(call: Call, method: str, params: dict[str, Any], mesh: str | None) -> dict[str, Any] | None:
+    """The broker's answer, for a person; a program has been given it."""
+    with daemon_client() as client:
+        found = client.call(method, params, mesh)
+    if call.json:
+        call.out.data(found)
+        return None
+    return found
+
+
+def _joined(call: Call, found: dict[str, Any]) -> None:
+    if call.json:
+        call.out.data({"mesh": found})
+    else:
+        call.out.line(f"{found['display_name']} is {found['role']} of {found['slug']}.")
+
+
+def _name(given: str | None) -> str:
+    return given or getpass.getuser()

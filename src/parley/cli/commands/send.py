@@ -1,0 +1,70 @@
+"""``parley send``: a message to somebody on another machine."""
+
+import json as json_text
+import sys
+from typing import Annotated, Any, Literal, cast
+
+import typer
+
+from parley.cli.call import Call, command, load_app, single
+from parley.cli.commands.daemon.options import MeshOption, daemon_client
+from parley.core.daemon_errors import DaemonNotRunning
+from parley.core.errors import InvalidInput
+
+app = single()
+
+
+@command(app, "send")
+def send(
+    call: Call,
+    to: Annotated[str, typer.Argument(metavar="TO", help="A member's name or key, '#TOPIC', '@GROUP' or '*'.")],
+    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="'-' reads it from the standard input.")],
+    mesh: MeshOption = None,
+    priority: Annotated[Literal["now", "next", "low"], typer.Option("--priority")] = "next",
+    reply_to: Annotated[str | None, typer.Option("--reply-to", metavar="ID", help="A message of the broker.")] = None,
+    meta: Annotated[str | None, typer.Option("--meta", metavar="JSON", help="An object that travels with it.")] = None,
+    client_message_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="The message's own id: sent again, it has one effect.")
+    ] = None,
+    no_start: Annotated[bool, typer.Option("--no-start", help="Do not start a daemon; exit with 3 instead.")] = False,
+) -> None:
+    """Send a message to a member, a topic, a group or everybody of a mesh.
+
+    It is on this machine's disk when the command returns, and is sent as soon as the broker can be reached. Without a
+    running daemon one is started.
+    """
+    body = sys.stdin.read() if message == "-" else message
+    options: dict[str, Any] = {
+        "mesh": mesh,
+        "priority": priority,
+        "reply_to_id": reply_to,
+        "meta": _object(meta),
+        "client_message_id": client_message_id,
+    }
+    try:
+        with daemon_client() as client:
+            found = client.send(to, body, **options)
+    except DaemonNotRunning:
+        if no_start:
+            raise
+        load_app("daemon.start").start_detached()
+        with daemon_client() as client:
+            found = client.send(to, body, **options)
+    if call.json:
+        call.out.data({**found, "delivery": found.get("status", "accepted"), "status": "ok"})
+    elif found.get("duplicate"):
+        call.out.line(f"{found['client_message_id']} was sent before; the broker has it.")
+    else:
+        call.out.line(f"{found['client_message_id']} is {found['status']}.")
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        value: Any = json_text.loads(text)
+    except ValueError as error:
+        raise InvalidInput(f"--meta is not JSON: {error}", field="meta") from error
+    if not isinstance(value, dict):
+        raise InvalidInput("--meta must be an object", field="meta")
+    return cast("dict[str, Any]", value)

@@ -1,0 +1,101 @@
+"""The other routes: the inbox, sessions, meshes, versions and metrics."""
+
+import os
+
+from parley.core.daemon_metrics import DAEMON_METRICS
+from tests.daemon.http.conftest import Desk
+from tests.daemon.http.test_stream import arrive
+
+
+async def test_listing_marks_as_seen_unless_told_otherwise(desk: Desk) -> None:
+    await arrive(desk, 1)
+    await arrive(desk, 2)
+    kept = (await desk.unix.get("/v1/inbox?mark_seen=false&limit=1")).json()
+    assert (kept["marked_seen"], [each["body"] for each in kept["items"]], kept["unseen"]) == (0, ["text 2"], 2)
+    older = (await desk.unix.get(f"/v1/inbox?before={kept['cursor']}")).json()
+    assert ([each["body"] for each in older["items"]], older["marked_seen"]) == (["text 1"], 1)
+    unread = (await desk.unix.get("/v1/inbox?unread_only=true")).json()
+    assert [each["body"] for each in unread["items"]] == ["text 2"]
+    assert (await desk.unix.post("/v1/inbox/seen", json={"ids": ["in_1", "in_2"]})).json() == {"marked_seen": 0}
+
+
+async def test_the_inbox_is_searched_and_emptied(desk: Desk) -> None:
+    for number in (1, 2, 3):
+        await arrive(desk, number)
+    assert len((await desk.unix.get("/v1/inbox/search?q=text")).json()["items"]) == 3
+    assert (await desk.unix.get("/v1/inbox/search")).status_code == 400
+    assert (await desk.unix.delete("/v1/inbox/in_1")).json() == {"removed": 1, "id": "in_1"}
+    assert (await desk.unix.delete("/v1/inbox/in_1")).status_code == 404
+    assert (await desk.unix.delete("/v1/inbox")).status_code == 400
+    assert (await desk.unix.delete("/v1/inbox?mesh=team&before=2100-01-01T00:00:00.003Z")).json() == {"removed": 1}
+    assert (await desk.unix.delete("/v1/inbox?all=true")).json() == {"removed": 1}
+
+
+async def test_parameters_that_make_no_sense_are_refused(desk: Desk) -> None:
+    for query in ("limit=0", "limit=1001", "limit=x", "since=yesterday", "before=x", "unread_only=maybe"):
+        answer = await desk.unix.get(f"/v1/inbox?{query}")
+        assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_INPUT"), query
+
+
+async def test_a_session_is_known_by_its_token_which_is_not_kept(desk: Desk) -> None:
+    token = "ab" * 32
+    body = {"token": token, "session_id": "s-1", "display_name": "reviewer", "pid": os.getpid(), "mesh": "team"}
+    assert (await desk.unix.post("/v1/sessions/register", json=body)).json()["ok"]
+    mine = await desk.unix.get("/v1/sessions/me", headers={"x-parley-session": token})
+    assert (mine.json()["session_id"], mine.json()["pid"]) == ("s-1", os.getpid())
+    assert len((await desk.unix.get("/v1/sessions")).json()["sessions"]) == 1
+    assert token not in desk.home.sessions.read_text()
+    assert desk.daemon.sessions.reap(desk.clock.now_ms()) == 0
+    assert (await desk.unix.delete(f"/v1/sessions/{token}")).json()["ended"]
+    assert (await desk.unix.get("/v1/sessions/me", headers={"x-parley-session": token})).status_code == 404
+
+
+async def test_a_session_ends_with_its_day_and_survives_a_restart(desk: Desk) -> None:
+    body = {"token": "ab" * 32, "session_id": "s-1"}
+    await desk.unix.post("/v1/sessions/register", json=body)
+    desk.daemon.sessions.load()
+    assert len(desk.daemon.sessions.all()) == 1
+    assert desk.daemon.sessions.reap(desk.clock.now_ms() + 25 * 3_600_000) == 1
+    desk.home.sessions.write_bytes(b"{")
+    desk.daemon.sessions.load()
+    assert desk.daemon.sessions.all() == []
+
+
+async def test_version_health_and_the_meshes_are_told_without_secrets(desk: Desk) -> None:
+    version = (await desk.unix.get("/v1/version")).json()
+    assert (version["ipc_api"], "send" in version["ipc_features"]) == ("v1", True)
+    assert (await desk.unix.get("/v1/compat")).json()["required_broker_features"]
+    assert (await desk.unix.post("/v1/heartbeat")).json()["ok"]
+    health = (await desk.unix.get("/v1/health")).json()
+    assert health["brokers"]["team"] in ("connecting", "reconnecting")
+    meshes = await desk.unix.get("/v1/meshes")
+    assert desk.daemon.memberships.get("team").seed not in meshes.text
+    assert "aa" * 32 not in meshes.text
+
+
+async def test_every_metric_is_there_from_the_start(desk: Desk) -> None:
+    text = (await desk.unix.get("/v1/metrics")).text
+    for spec in DAEMON_METRICS:
+        assert f"# HELP {spec.name.removesuffix('_total')}" in text, spec.name
+
+
+async def test_what_needs_the_broker_says_that_it_cannot_be_reached(desk: Desk) -> None:
+    for path, body in (
+        ("/v1/topic/subscribe", {"topic": "alerts"}),
+        ("/v1/profile", {"status": "working"}),
+        ("/v1/mesh/call", {"method": "members"}),
+        ("/v1/mesh/rotate-keypair", {}),
+    ):
+        answer = await desk.unix.post(path, json=body)
+        assert (answer.status_code, answer.json()["code"]) == (502, "MESH_UNREACHABLE"), path
+    assert (await desk.unix.get("/v1/peers")).json() == {"peers": [], "unreachable": ["team"]}
+    assert (await desk.unix.post("/v1/mesh/call", json={"method": "drop_tables"})).status_code == 404
+    assert (await desk.unix.post("/v1/profile", json={})).status_code == 400
+
+
+async def test_reloading_serves_what_is_new_and_leaves_what_is_gone(desk: Desk) -> None:
+    membership = desk.daemon.memberships.get("team")
+    desk.daemon.memberships.remove(membership.mesh_id)
+    assert (await desk.unix.post("/v1/reload")).json() == {"attached": [], "detached": ["mesh_team"]}
+    desk.daemon.memberships.put(membership)
+    assert (await desk.unix.post("/v1/reload")).json() == {"attached": ["team"], "detached": []}

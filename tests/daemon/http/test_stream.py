@@ -1,0 +1,120 @@
+"""The stream of events: resumed by the number of an event, bounded, and honest about what it left out."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from parley.client.daemon import StreamedEvent, parse_events
+from parley.daemon.feed import Feed, Follower
+from parley.daemon.inbox.events import append_event, prune_events
+from parley.daemon.inbox.receive import Received, receive
+from tests.daemon.http.conftest import Desk, MakeDesk
+from tests.daemon.world import event, opens, push
+
+LATER = 4_102_444_800_000
+"""A time that no upkeep takes for old."""
+
+
+async def arrive(desk: Desk, number: int) -> Received:
+    received = await desk.daemon.store.write_inbox(
+        lambda db: receive(
+            db,
+            push(number, f"m-{number}", f"text {number}"),
+            opens,
+            mesh_id="mesh_team",
+            recipient_id="mem_team",
+            row_id=f"in_{number}",
+            now_ms=LATER + number,
+        )
+    )
+    desk.daemon.feed.publish([received.event] if received.event else [])
+    return received
+
+
+async def read(desk: Desk, count: int, **request: Any) -> list[StreamedEvent]:
+    """The first so many events of a stream, which ends because the daemon closes it."""
+    answer = asyncio.create_task(desk.unix.get("/v1/events", **request))
+    async with asyncio.timeout(30):
+        while len(desk.daemon.feed) == 0 and not answer.done():  # noqa: ASYNC110  the daemon tells nobody of this
+            await asyncio.sleep(0.005)
+    desk.daemon.feed.close()
+    events = list(parse_events(iter((await answer).text.split("\n"))))
+    assert len(events) >= count
+    return events
+
+
+async def test_a_stream_resumes_after_the_event_that_its_reader_had_last(desk: Desk) -> None:
+    first = await arrive(desk, 1)
+    await arrive(desk, 2)
+    assert first.event is not None
+    events = await read(desk, 1, headers={"last-event-id": str(first.event.event_id)})
+    messages = [event for event in events if event.kind == "message"]
+    assert [event.data["body"] for event in messages] == ["text 2"]
+    assert messages[0].data["client_message_id"] == "m-2"
+    assert messages[0].id is not None
+    assert messages[0].id > first.event.event_id
+
+
+async def test_a_stream_shows_one_mesh_when_asked_to(make_desk: MakeDesk) -> None:
+    desk = await make_desk("team", "other")
+    await arrive(desk, 1)
+    events = await read(desk, 0, params={"after": "0", "mesh": "other"})
+    assert [event for event in events if event.kind == "message"] == []
+
+
+@pytest.mark.parametrize("cursor", ["x", "-1", "999999"])
+async def test_a_cursor_that_is_none_is_refused(desk: Desk, cursor: str) -> None:
+    answer = await desk.unix.get("/v1/events", headers={"last-event-id": cursor})
+    assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_INPUT")
+
+
+async def test_a_cursor_whose_events_were_forgotten_is_refused_with_what_is_left(desk: Desk) -> None:
+    for number in range(1, 4):
+        await desk.daemon.store.write_inbox(lambda db, at=number: append_event(db, "system", {}, now_ms=LATER + at))
+    await desk.daemon.store.write_inbox(lambda db: prune_events(db, before_ms=LATER + 3))
+    answer = await desk.unix.get("/v1/events", headers={"last-event-id": "1"})
+    assert (answer.status_code, answer.json()["code"]) == (410, "CURSOR_EXPIRED")
+
+
+async def test_one_stream_too_many_is_refused(make_desk: MakeDesk) -> None:
+    desk = await make_desk(ipc={"streams_max": 1})
+    follower = desk.daemon.feed.follow()
+    answer = await desk.unix.get("/v1/events")
+    assert (answer.status_code, answer.json()["code"]) == (429, "TOO_MANY_STREAMS")
+    desk.daemon.feed.leave(follower)
+
+
+async def test_a_follower_that_falls_behind_is_told_once() -> None:
+    feed = Feed(streams_max=2, queue_max=2)
+    follower = feed.follow()
+    assert await _woken(feed, follower, 2) is False
+    assert await _woken(feed, follower, 3) is True
+    assert await _woken(feed, follower, 1) is False
+    with pytest.raises(TimeoutError):
+        await follower.wait(0.001)
+    feed.close()
+    assert not await follower.wait(30)
+
+
+async def _woken(feed: Feed, follower: Follower, count: int) -> bool:
+    feed.publish([event(number) for number in range(count)])
+    assert await follower.wait(30)
+    return follower.caught_up()
+
+
+def test_comments_between_events_are_passed_over() -> None:
+    lines = [
+        ": connected",
+        "",
+        "id: 7",
+        "event: message",
+        'data: {"a": 1}',
+        "",
+        ": keepalive",
+        "",
+        "event: lagged",
+        "data: {}",
+        "",
+    ]
+    assert list(parse_events(iter(lines))) == [StreamedEvent(7, "message", {"a": 1}), StreamedEvent(None, "lagged", {})]
