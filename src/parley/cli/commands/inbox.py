@@ -17,9 +17,12 @@ def inbox(
     mesh: MeshOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Also what was seen before.")] = False,
     keep_unread: Annotated[bool, typer.Option("--keep-unread", help="Do not mark what is shown as seen.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Only the newest so many.")] = 100,
 ) -> None:
-    """Show what arrived from other machines and was not seen yet, newest first."""
+    """Show what arrived from other machines.
+
+    That is what was not seen yet, newest first.
+    """
     with daemon_client() as client:
         found = client.inbox(mesh=mesh, unread_only=not everything, mark_seen=not keep_unread, limit=limit)
     show(call, found)

@@ -55,7 +55,7 @@ def list_(call: Call) -> None:
 def invite(
     call: Call,
     mesh: MeshOption = None,
-    role: Annotated[_Role, typer.Option("--role")] = "member",
+    role: Annotated[_Role, typer.Option("--role", help="What the joiner will be.")] = "member",
     uses: Annotated[int, typer.Option("--uses", min=1, help="How many may join by it.")] = 1,
     hours: Annotated[float, typer.Option("--hours", min=0.01, help="How long it is good.")] = 168.0,
 ) -> None:

@@ -20,7 +20,9 @@ def send(
     to: Annotated[str, typer.Argument(metavar="TO", help="A member's name or key, '#TOPIC', '@GROUP' or '*'.")],
     message: Annotated[str, typer.Argument(metavar="MESSAGE", help="'-' reads it from the standard input.")],
     mesh: MeshOption = None,
-    priority: Annotated[Literal["now", "next", "low"], typer.Option("--priority")] = "next",
+    priority: Annotated[
+        Literal["now", "next", "low"], typer.Option("--priority", help="Who is busy gets only now.")
+    ] = "next",
     reply_to: Annotated[str | None, typer.Option("--reply-to", metavar="ID", help="A message of the broker.")] = None,
     meta: Annotated[str | None, typer.Option("--meta", metavar="JSON", help="An object that travels with it.")] = None,
     client_message_id: Annotated[
@@ -28,7 +30,9 @@ def send(
     ] = None,
     no_start: Annotated[bool, typer.Option("--no-start", help="Do not start a daemon; exit with 3 instead.")] = False,
 ) -> None:
-    """Send a message to a member, a topic, a group or everybody of a mesh.
+    """Send a message to another machine.
+
+    It goes to a member, a topic, a group or everybody of a mesh.
 
     It is on this machine's disk when the command returns, and is sent as soon as the broker can be reached. Without a
     running daemon one is started.

@@ -8,14 +8,14 @@ from parley.cli.call import Call, command
 from parley.cli.commands.daemon.options import MeshOption, daemon_client, inbox_app
 from parley.core.errors import InvalidInput
 
-_LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000)]
+_LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Only the newest so many.")]
 
 
 @command(inbox_app, "list")
 def list_(
     call: Call,
     mesh: MeshOption = None,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only of this topic.")] = None,
     sender: Annotated[str | None, typer.Option("--from", metavar="NAME", help="A name or a key.")] = None,
     since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="ISO 8601.")] = None,
     unread: Annotated[bool, typer.Option("--unread", help="Only what nobody has seen.")] = False,

@@ -11,7 +11,7 @@ from parley.cli.call import group
 if TYPE_CHECKING:
     from parley.client.daemon import DaemonClient
 
-app = group("Run the daemon, which carries messages between machines, and look after it.")
+app = group("Run the daemon, which carries messages between machines.")
 outbox_app = group("Look at what is to be sent, and mend what could not be.")
 inbox_app = group("Look at what arrived, search it, and throw it away.")
 app.add_typer(outbox_app, name="outbox")

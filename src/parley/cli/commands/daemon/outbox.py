@@ -23,7 +23,7 @@ def list_(
     failed: Annotated[bool, typer.Option("--failed", help="Those that could not be sent.")] = False,
     aborted: Annotated[bool, typer.Option("--aborted", help="Those that were given up.")] = False,
     mesh: MeshOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=500)] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="Only the newest so many.")] = 50,
 ) -> None:
     """List rows, newest first."""
     chosen = [
@@ -108,7 +108,9 @@ def drop(call: Call, row: _RowArgument = None, row_id: _RowOption = None, force:
 @command(outbox_app, "prune")
 def prune(
     call: Call,
-    older_than_days: Annotated[float, typer.Option("--older-than-days", min=0.0, metavar="DAYS")] = 0.0,
+    older_than_days: Annotated[
+        float, typer.Option("--older-than-days", min=0.0, metavar="DAYS", help="Only what is older.")
+    ] = 0.0,
     confirm: Annotated[bool, typer.Option("--confirm", help="Really do it.")] = False,
 ) -> None:
     """Forget what messages said that were sent or given up. Their ids and what became of them stay."""
