@@ -263,6 +263,38 @@ def broker_frames() -> str:
     return table("type|said by|members|meaning", rows)
 
 
+def broker_methods() -> str:
+    """Every method that a daemon may call by a request frame."""
+    from parley.wire.mesh_methods import METHODS
+
+    rows = (
+        (code(name), _frame_members(method.params), method.role, method.answer, method.meaning)
+        for name, method in METHODS.items()
+    )
+    return table("method|parameters|least role|members of the result|what it does", rows)
+
+
+def broker_routes() -> str:
+    """Every route of a broker."""
+    from parley.broker.http import ROUTES
+
+    return table("route|what it does", ((code(f"{each.method} {each.path}"), each.meaning) for each in ROUTES))
+
+
+def broker_notices() -> str:
+    """Every notice that a broker sends."""
+    from parley.wire.mesh_methods import NOTICES
+
+    return table("notice|members of its data|when", ((code(n), code(*fields), why) for n, (fields, why) in NOTICES.items()))
+
+
+def orphan_checks() -> str:
+    """Every finding of the orphan check."""
+    from parley.broker.rules.orphans import CHECKS
+
+    return table("finding|what it means", ((code(name), check.meaning) for name, check in CHECKS.items()))
+
+
 def _frame_members(frame: type) -> str:
     described = inspect.type_info(frame)
     assert isinstance(described, inspect.StructType)
@@ -537,6 +569,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "daemon-routes": daemon_routes,
     "daemon-settings": daemon_settings,
     "daemon-metrics": daemon_metrics,
+    "broker-methods": broker_methods,
+    "broker-notices": broker_notices,
+    "broker-routes": broker_routes,
+    "orphan-checks": orphan_checks,
     "events": events,
     "limits": limit_table,
     "settings": settings,

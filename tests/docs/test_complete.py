@@ -10,6 +10,8 @@ import parley.client
 from bench import __main__ as benchmarks
 from parley.app.doctor import examine
 from parley.app.make import make_workspace
+from parley.broker.http import ROUTES
+from parley.broker.rules.orphans import CHECKS as ORPHAN_CHECKS
 from parley.client import AsyncClient, Client
 from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import daemon_setting_specs
@@ -20,6 +22,7 @@ from parley.hub.http.table import ENDPOINTS
 from parley.pipeline.fold import REASONS
 from parley.pipeline.lake.catalogue import TABLES as LAKE_TABLES
 from parley.wire.broker import FromBroker, FromDaemon
+from parley.wire.mesh_methods import METHODS, NOTICES
 from scripts.docs import ROOT, command_helps
 from tests.campaign import __main__ as campaigns
 from tests.docs.markdown import document
@@ -38,6 +41,8 @@ EXPECTED = {
     "docs/broker-protocol.md": [
         *(f"`{error.code}`" for error in PUBLIC.errors if error.spoken_by == "broker"),
         *(f"|{close.code}|" for close in PUBLIC.broker_close_codes),
+        *(f"`{route.method} {route.path}`" for route in ROUTES),
+        *(f"`{name}`" for name in (*METHODS, *NOTICES, *ORPHAN_CHECKS)),
         *(f"`{frame.__struct_config__.tag}`" for frame in (*get_args(FromBroker), *get_args(FromDaemon))),
     ],
     "docs/daemon.md": [

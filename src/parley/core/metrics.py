@@ -64,10 +64,23 @@ METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_resident_bytes", "gauge", "resident memory of the hub"),
 )
 
+BROKER_METRICS: tuple[MetricSpec, ...] = (
+    MetricSpec("parley_broker_connections", "gauge", "daemons connected to this broker now"),
+    MetricSpec("parley_broker_connections_total", "counter", "connections that were opened"),
+    MetricSpec("parley_broker_closed_total", "counter", "connections that the broker closed, by close code", ("code",)),
+    MetricSpec("parley_broker_accepted_total", "counter", "messages answered: 201, or 200 for a retry", ("status",)),
+    MetricSpec("parley_broker_refused_total", "counter", "messages that were refused", ("code",), warn=1_000),
+    MetricSpec("parley_broker_pushed_total", "counter", "deliveries sent to daemons, repeated ones included"),
+    MetricSpec("parley_broker_acknowledged_total", "counter", "deliveries that daemons said they have"),
+    MetricSpec("parley_broker_deliveries_waiting", "gauge", "deliveries that are queued or leased", warn=1_000_000),
+    MetricSpec("parley_broker_swept_total", "counter", "messages removed because of their age"),
+)
+"""What a broker counts; its own ``/metrics`` shows these."""
+
 
 def metric(name: str) -> MetricSpec:
     """The catalogue's entry. Raises ``KeyError`` for a name that is not in it."""
     return _BY_NAME[name]
 
 
-_BY_NAME = {spec.name: spec for spec in METRICS}
+_BY_NAME = {spec.name: spec for spec in (*METRICS, *BROKER_METRICS)}

@@ -6,7 +6,7 @@ from parley.core import broker_errors, daemon_errors
 from parley.core.errors import ERRORS, ParleyError
 from parley.core.events import EVENTS, EventSpec
 from parley.core.exits import Exit
-from parley.core.metrics import METRICS, MetricSpec
+from parley.core.metrics import BROKER_METRICS, METRICS, MetricSpec
 from parley.core.settings import SettingSpec, setting_specs
 
 SPEAKERS = (broker_errors, daemon_errors)
@@ -75,7 +75,7 @@ def registry() -> Registry:
         tuple(ERRORS.values()),
         tuple(Exit),
         tuple(EVENTS.values()),
-        METRICS,
+        (*METRICS, *BROKER_METRICS),
         tuple(setting_specs()),
         CLOSE_CODES,
         BROKER_CLOSE_CODES,

@@ -169,6 +169,16 @@ METHODS: Final[dict[str, Method]] = {
     "set_role": Method(SetRole, "owner", "member_id, role", "give a member another role"),
     "audit": Method(Page, "admin", "entries, verified", "the mesh's audit log, and whether its chain holds"),
 }
+NOTICES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "peer_connected": (("member_id",), "a member has connected"),
+    "presence": (("member_id", "status"), "a member has said what it is doing"),
+    "member_joined": (("member_id", "display_name", "pubkey"), "there is a new member, who wants the mesh key"),
+    "member_gone": (("member_id", "state", "key_epoch"), "a member is none any more; the mesh wants a new key"),
+    "member_keypair_rotated": (("member_id", "pubkey", "previous"), "a member has another key"),
+    "key_given": (("member_id", "key_epoch"), "a sealed mesh key waits for a member"),
+    "key_wanted": (("member_id", "key_epoch"), "a member could not use the key that it was given"),
+}
+"""What a broker tells the members of a mesh at once, when they are connected: members of its data, and when."""
 _ROTATION: Final = "parley key rotation 1"
 
 

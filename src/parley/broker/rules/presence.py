@@ -77,9 +77,9 @@ def forget_connections(tx: Tx, before_ms: int) -> tuple[str, ...]:
     return tuple(member_id for (each,) in gone for member_id in disconnect(tx, each))
 
 
-def forget_broker(tx: Tx, broker_instance: str) -> None:
-    """Ends the connections of a broker that is gone, such as this one before it was started again."""
-    for (each,) in tx.all("SELECT connection_id FROM connection WHERE broker_instance = ?", broker_instance):
+def forget_all_connections(tx: Tx) -> None:
+    """At the start of a broker that has the database for itself, none of its connections can be there yet."""
+    for (each,) in tx.all("SELECT connection_id FROM connection"):
         disconnect(tx, each)
 
 

@@ -1,0 +1,132 @@
+"""The way from an event loop to a store: a rule goes in, a future comes out, and nothing waits for the disk.
+
+Rules that wait are committed together. For SQLite that is the one writer of the file. For PostgreSQL there are two
+lanes, each with threads of its own: messages to be accepted take the lock of their mesh, and what is claimed,
+acknowledged or read meanwhile need not queue up behind them.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from parley.broker.calls import AcceptMessage
+from parley.broker.sqlite_store import SqliteStore
+from parley.broker.store import BrokerStore
+from parley.broker.tx import Rule
+from parley.core.errors import ServiceUnavailable, ShuttingDown
+from parley.sqlite import Outcome
+from parley.sqlite.async_writer import AsyncWriter
+
+T = TypeVar("T")
+BATCH_MAX: Final = 256
+QUEUE_MAX: Final = 10_000
+"""Rules that may wait in a lane; more are refused for now, which a daemon repeats."""
+_OTHER_THREADS: Final = 2
+
+
+class Gate(Protocol):
+    """All methods belong to the loop's thread."""
+
+    def run(self, rule: Rule[T]) -> "asyncio.Future[T]":
+        """The rule's value once it is durable. Raises at once when the rule is refused."""
+        ...
+
+    async def stop(self) -> None:
+        """Finishes what waits and takes nothing new."""
+        ...
+
+
+class SqliteGate:
+    """The gate to a file."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.writer = AsyncWriter(store.connection, queue_max=QUEUE_MAX)
+
+    def run(self, rule: Rule[T]) -> "asyncio.Future[T]":
+        return self.writer.run(self._store.write(rule))
+
+    async def stop(self) -> None:
+        await self.writer.stop()
+
+
+class LaneGate:
+    """The gate to a store that may be used by several threads."""
+
+    def __init__(self, store: BrokerStore) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._accepting = _Lane(store.commit, self._loop, threads=1)
+        self._others = _Lane(store.commit, self._loop, threads=_OTHER_THREADS)
+
+    def run(self, rule: Rule[T]) -> "asyncio.Future[T]":
+        future: asyncio.Future[T] = self._loop.create_future()
+        lane = self._accepting if isinstance(rule, AcceptMessage) else self._others
+        lane.submit(rule, future)
+        return future
+
+    async def stop(self) -> None:
+        for lane in (self._accepting, self._others):
+            await self._loop.run_in_executor(None, lane.stop)
+        await asyncio.sleep(0)  # what the threads have handed over is settled before this returns
+
+
+class _Lane:
+    """Threads that commit whatever waits."""
+
+    def __init__(
+        self,
+        commit: Callable[[Sequence[Rule[Any]]], list[Outcome[Any]]],
+        loop: asyncio.AbstractEventLoop,
+        threads: int,
+    ) -> None:
+        self._commit = commit
+        self._loop = loop
+        self._waiting: deque[tuple[Rule[Any], asyncio.Future[Any]]] = deque()
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._threads = [
+            threading.Thread(target=self._live, name=f"parley-lane-{number}", daemon=True) for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, rule: Rule[Any], future: "asyncio.Future[Any]") -> None:
+        with self._changed:
+            if self._stopping:
+                raise ShuttingDown("The broker is shutting down")
+            if len(self._waiting) >= QUEUE_MAX:
+                raise ServiceUnavailable("Too many writes are waiting", reason="queue_full", queue_max=QUEUE_MAX)
+            self._waiting.append((rule, future))
+            self._changed.notify()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _live(self) -> None:
+        while taken := self._take():
+            outcomes = self._commit([rule for rule, _ in taken])
+            futures = [future for _, future in taken]
+            self._loop.call_soon_threadsafe(_settle, futures, outcomes)
+
+    def _take(self) -> list[tuple[Rule[Any], "asyncio.Future[Any]"]]:
+        """The next batch; empty when there will be none."""
+        with self._changed:
+            while not self._waiting and not self._stopping:
+                self._changed.wait()
+            return [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_MAX))]
+
+
+def _settle(futures: "Sequence[asyncio.Future[Any]]", outcomes: Sequence[Outcome[Any]]) -> None:
+    for future, outcome in zip(futures, outcomes, strict=True):
+        if future.done():
+            continue
+        if outcome.error is None:
+            future.set_result(outcome.value)
+        else:
+            future.set_exception(outcome.error)

@@ -1,0 +1,287 @@
+"""A broker's life: lock, open the store, bind, say where it is, serve, drain, clean up.
+
+A file is locked before it is opened and served by one process. A PostgreSQL database may be served by several, so there
+is nothing to lock. A stop tells every daemon to come back later, commits what was accepted, and gives back what was
+leased.
+"""
+
+import asyncio
+import os
+import secrets
+import signal
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+import uvloop
+from structlog.typing import FilteringBoundLogger
+
+from parley.broker.gate import Gate, LaneGate, SqliteGate
+from parley.broker.http import Api, HttpSettings
+from parley.broker.policy import DEFAULT_POLICY, Policy
+from parley.broker.rules.founding import FoundFirst, FoundMesh
+from parley.broker.rules.presence import forget_all_connections
+from parley.broker.server import FRAME_BYTES_MAX, Broker
+from parley.broker.session import Setting
+from parley.broker.sqlite_store import SqliteStore, open_sqlite_store
+from parley.broker.store import BrokerStore
+from parley.core import sealing
+from parley.core.clock import Clock, SystemClock, iso
+from parley.core.errors import BindRefused, StartupFailed, WriterLockHeld
+from parley.core.exits import Exit
+from parley.core.ids import new_uuid
+from parley.core.metrics import BROKER_METRICS
+from parley.serve import BoundSocket, InstanceLock, TokenStore, bind, check_bind, register_secret
+from parley.serve.metrics import Metrics
+from parley.sqlite import Checkpointer, Synchronous
+
+DEFAULT_PORT: Final = 4717
+POSTGRESQL: Final = ("postgresql://", "postgres://")
+FIRST_SLUG, FIRST_NAME = "home", "Home"
+
+
+@dataclass(frozen=True)
+class BrokerOptions:
+    """What a start decides. ``store`` is the path of a file or the address of a PostgreSQL database."""
+
+    folder: Path
+    """Where the creation token is kept; made if it is not there."""
+    store: str
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    trusted_proxy: bool = False
+    insecure: bool = False
+    open_creation: bool = False
+    public_url: str | None = None
+    synchronous: Synchronous = "full"
+    drain_seconds: float = 10.0
+    policy: Policy = field(default=DEFAULT_POLICY)
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A broker that serves."""
+
+    host: str
+    port: int
+    url: str
+    broker_id: str
+    instance_id: str
+    creation_token_file: Path
+    owner_invite: str | None
+    """The invite to the first mesh, as long as nobody has joined one."""
+
+
+def run_broker(
+    options: BrokerOptions,
+    log: FilteringBoundLogger,
+    on_ready: Callable[[Ready], None],
+    clock: Clock | None = None,
+) -> Exit:
+    """Serves until it is told to stop. Raises a ``ParleyError`` when it cannot start."""
+    clock = clock or SystemClock()
+    instance = new_uuid()
+    address = _check_address(options)
+    options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with ExitStack() as held:
+        shared = options.store.startswith(POSTGRESQL)
+        if not shared:
+            path = Path(options.store)
+            held.enter_context(locked(path, instance, clock))
+        store = open_store(options, clock, instance)
+        held.callback(store.close)
+        if not shared:
+            store.call(forget_all_connections)
+        bound = bind(address, options.port)
+        held.callback(bound.socket.close)
+        if bound.asked_port_taken:
+            raise StartupFailed(f"Port {options.port} of {options.host} is taken", port=options.port)
+        serving = _Serving(options, log, on_ready, clock, instance, store, bound)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(serving.run())
+
+
+def open_store(options: BrokerOptions, clock: Clock, instance: str | None = None) -> BrokerStore:
+    """The store that the options name."""
+    if not options.store.startswith(POSTGRESQL):
+        return open_sqlite_store(Path(options.store), clock, options.policy, synchronous=options.synchronous)
+    try:
+        from parley.broker.postgresql_store import PostgresqlStore
+    except ImportError as error:
+        missing = StartupFailed("PostgreSQL needs a package that is not installed")
+        missing.hint = "Install it with `pip install 'parley-mesh[postgres]'`."
+        raise missing from error
+    register_secret(options.store)
+    return PostgresqlStore(options.store, clock, options.policy, instance=instance)
+
+
+@contextmanager
+def locked(path: Path, instance: str, clock: Clock) -> Generator[None]:
+    """Holds the lock of a broker's file. Raises ``WriterLockHeld`` when somebody else does."""
+    with InstanceLock(path.with_name(f"{path.name}.lock")) as lock:
+        try:
+            lock.acquire({"pid": os.getpid(), "instance_id": instance, "started_at": iso(clock.now_ms())})
+        except WriterLockHeld as refusal:
+            refusal.hint = "Use the broker that runs, or stop it first."
+            raise
+        yield
+
+
+def _check_address(options: BrokerOptions) -> str:
+    if (options.tls_cert is None) != (options.tls_key is None):
+        raise StartupFailed("TLS needs both --tls-cert and --tls-key")
+    guarded = options.tls_cert is not None or options.trusted_proxy or options.insecure
+    try:
+        return check_bind(options.host, unsafe_network=guarded)
+    except BindRefused as refusal:
+        refusal.hint = (
+            "Give it --tls-cert and --tls-key, or --trusted-proxy behind a proxy that speaks TLS, or --insecure if"
+            " whoever is on the network may see who writes to whom."
+        )
+        raise
+
+
+class _Serving:
+    """From an open store and a bound socket to a clean end."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        log: FilteringBoundLogger,
+        on_ready: Callable[[Ready], None],
+        clock: Clock,
+        instance: str,
+        store: BrokerStore,
+        bound: BoundSocket,
+    ) -> None:
+        self._options = options
+        self._log = log
+        self._on_ready = on_ready
+        self._clock = clock
+        self._store = store
+        self._bound = bound
+        self._instance = instance
+        self._stopping = asyncio.Event()
+        self._tokens = TokenStore(options.folder / "creation-token", clock, 0)
+        scheme = "wss" if options.tls_cert is not None else "ws"
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        self._url = options.public_url or f"{scheme}://{host}:{bound.port}"
+
+    async def run(self) -> Exit:
+        for warning in self._tokens.load():
+            self._log.warning("creation_token", problem=warning)
+        register_secret(self._tokens.current)
+        options, store = self._options, self._store
+        gate, checkpointer = self._gate()
+        metrics = Metrics(self._clock, BROKER_METRICS)
+        setting = Setting(store.broker_id, self._instance, store.policy, sealing.verify, options.version)
+        broker = Broker(setting, gate, self._clock, metrics, self._log)
+        loop = asyncio.get_running_loop()
+        store.listen(lambda heard: loop.call_soon_threadsafe(broker.on_signal, heard) and None)
+        server = self._server(broker)
+        serving = asyncio.create_task(server.serve(sockets=[self._bound.socket]))
+        timing = asyncio.create_task(broker.run_timers())
+        try:
+            await _until_started(server, serving)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self._stopping.set)
+            self._on_ready(await self._ready(gate))
+            self._log.info("started", port=self._bound.port, instance_id=self._instance)
+            stop = asyncio.create_task(self._stopping.wait())
+            await asyncio.wait({stop, serving, timing}, return_when=asyncio.FIRST_COMPLETED)
+            stop.cancel()
+        finally:
+            await self._end(broker, gate, checkpointer, server, serving, timing)
+        return Exit.OK if self._stopping.is_set() else Exit.ERROR
+
+    def _gate(self) -> tuple[Gate, Checkpointer | None]:
+        store = self._store
+        if not isinstance(store, SqliteStore):
+            return LaneGate(store), None
+        checkpointer = Checkpointer(
+            Path(self._options.store), store.connection, self._clock, synchronous=self._options.synchronous
+        )
+        gate = SqliteGate(store)
+        checkpointer.between_commits = gate.writer.writer.between_commits
+        checkpointer.start()
+        return gate, checkpointer
+
+    async def _ready(self, gate: Gate) -> Ready:
+        found = FoundMesh(FIRST_SLUG, FIRST_NAME, self._url, self._store.policy, secrets.token_bytes(32))
+        founded = await gate.run(FoundFirst(found))
+        return Ready(
+            host=self._options.host,
+            port=self._bound.port,
+            url=self._url,
+            broker_id=self._store.broker_id,
+            instance_id=self._instance,
+            creation_token_file=self._options.folder / "creation-token",
+            owner_invite=None if founded is None else founded.invite,
+        )
+
+    async def _end(
+        self,
+        broker: Broker,
+        gate: Gate,
+        checkpointer: Checkpointer | None,
+        server: uvicorn.Server,
+        serving: "asyncio.Task[None]",
+        timing: "asyncio.Task[None]",
+    ) -> None:
+        for task in (serving, timing):
+            error = task.exception() if task.done() and not task.cancelled() else None
+            if error is not None:
+                self._log.error("broker_failed", exc_info=error)
+        timing.cancel()
+        try:
+            await asyncio.wait_for(broker.stop(), self._options.drain_seconds)
+        except TimeoutError:
+            self._log.warning("drain_timed_out")
+        server.should_exit = True
+        await asyncio.gather(serving, timing, return_exceptions=True)
+        await gate.stop()
+        if checkpointer is not None:
+            checkpointer.stop(timeout=self._options.drain_seconds)
+        self._log.info("stopped")
+
+    def _server(self, broker: Broker) -> uvicorn.Server:
+        options = self._options
+        settings = HttpSettings(self._tokens.current, options.open_creation, self._url, options.version)
+        return _Server(
+            uvicorn.Config(
+                Api(broker, settings).app(),
+                ws="websockets-sansio",
+                ws_max_size=FRAME_BYTES_MAX,
+                ws_ping_interval=None,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                date_header=False,
+                ssl_certfile=options.tls_cert,
+                ssl_keyfile=options.tls_key,
+                timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
+            )
+        )
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, without its signal handlers: the life cycle above owns the signals."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+async def _until_started(server: uvicorn.Server, serving: "asyncio.Task[None]") -> None:
+    while not server.started:
+        if serving.done():
+            raise StartupFailed("The server ended before it had started") from serving.exception()
+        await asyncio.sleep(0.005)

@@ -1,0 +1,94 @@
+"""``parley broker``: the server that the daemons of a mesh meet at."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from parley.cli.call import Call, command, group, load_app
+
+app = group("Serve meshes of daemons, and keep what a broker holds.")
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", metavar="FILE|URL", help="A file, or postgresql://…; else a file in the folder."),
+]
+FolderOption = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="Instead of ~/.parley/broker.")]
+
+
+@command(app, "up")
+def up(
+    call: Call,
+    store: StoreOption = None,
+    folder: FolderOption = None,
+    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="By default 127.0.0.1.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65_535, help="By default 4717; 0 takes a free one.")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="A certificate, in PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, in PEM.")] = None,
+    trusted_proxy: Annotated[
+        bool, typer.Option("--trusted-proxy", help="A proxy in front of the broker speaks TLS.")
+    ] = False,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow an address that others can reach, without TLS.")
+    ] = False,
+    open_creation: Annotated[
+        bool, typer.Option("--open-creation", help="Everybody may make a mesh, without the creation token.")
+    ] = False,
+    public_url: Annotated[
+        str | None, typer.Option("--public-url", metavar="URL", help="How daemons reach it; written into invites.")
+    ] = None,
+    synchronous: Annotated[
+        Literal["full", "normal"] | None, typer.Option("--synchronous", help="How each commit reaches the disk.")
+    ] = None,
+    message_days: Annotated[
+        int | None, typer.Option("--message-days", min=1, max=36_500, help="How long messages are kept: 60.")
+    ] = None,
+    dedupe_days: Annotated[
+        int | None, typer.Option("--dedupe-days", min=0, max=36_500, help="And their ids: 365; 0 keeps them for ever.")
+    ] = None,
+    members_max: Annotated[
+        int | None, typer.Option("--members-max", min=1, help="Members of a new mesh: 1000.")
+    ] = None,
+    mesh_bytes_max: Annotated[
+        int | None, typer.Option("--mesh-bytes-max", min=1024, help="Stored bytes of a new mesh: 1 GiB.")
+    ] = None,
+    log_file: Annotated[Path | None, typer.Option("--log-file", metavar="FILE", help="Instead of stderr.")] = None,
+) -> int:
+    """Serve meshes until it is told to stop.
+
+    As long as nobody has joined a mesh here, each start prints an invite for the owner of the first one.
+    """
+    broker = load_app("broker")
+    options = broker.UpOptions(
+        store=store,
+        folder=folder,
+        host=host,
+        port=port,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        trusted_proxy=trusted_proxy,
+        insecure=insecure,
+        open_creation=open_creation,
+        public_url=public_url,
+        synchronous=synchronous,
+        message_days=message_days,
+        dedupe_days=dedupe_days,
+        members_max=members_max,
+        mesh_bytes_max=mesh_bytes_max,
+    )
+
+    def ready(report: dict[str, Any]) -> None:
+        if call.json:
+            call.out.data(report)
+        else:
+            call.out.line(f"The broker is running at {report['url']}.")
+            if report["owner_invite"] is not None:
+                call.out.line(
+                    f"Nobody has joined yet. The owner of the first mesh joins with:\n{report['owner_invite']}"
+                )
+        sys.stdout.flush()
+
+    return broker.serve(options, on_ready=ready, log_file=log_file)
