@@ -285,7 +285,9 @@ def broker_notices() -> str:
     """Every notice that a broker sends."""
     from parley.wire.mesh_methods import NOTICES
 
-    return table("notice|members of its data|when", ((code(n), code(*fields), why) for n, (fields, why) in NOTICES.items()))
+    return table(
+        "notice|members of its data|when", ((code(n), code(*fields), why) for n, (fields, why) in NOTICES.items())
+    )
 
 
 def orphan_checks() -> str:
