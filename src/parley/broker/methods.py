@@ -152,7 +152,7 @@ def _rotate_key(tx: Tx, caller: Member, params: wire.RotateKey) -> Done:
     signed = wire.rotation_bytes(caller.mesh_id, caller.member_id, params.pubkey)
     if not sealing.verify(bytes.fromhex(params.pubkey), bytes.fromhex(params.signature), signed):
         raise InvalidInput("The new key did not sign its own rotation", field="signature")
-    member = members.rotate_key(tx, caller.mesh_id, caller.member_id, params.pubkey)
+    member = members.rotate_key(tx, caller.mesh_id, caller.member_id, params.pubkey, params.proof)
     if member.pubkey != caller.pubkey:
         audit.record(tx, caller.mesh_id, "member_keypair_rotated", caller.member_id, pubkey=member.pubkey)
     told = {"member_id": member.member_id, "pubkey": member.pubkey, "previous": caller.pubkey}

@@ -2,6 +2,7 @@
 
 Nobody believes the broker. Whoever gives a key to a joiner first checks the joiner's proof, which only a holder of the
 invite's secret can make; the joiner checks that the first key fits that secret, and from then on trusts who gave it.
+Who replaces its key proves with the mesh key that the new one is its own.
 A later key is believed from somebody trusted alone. What is not believed is thrown away, so that it is wanted again.
 """
 
@@ -18,6 +19,7 @@ from parley.core.errors import InvalidInput
 from parley.core.sealing import Random
 from parley.daemon.memberships import Membership, MeshKey
 from parley.wire.invites import decode_invite, fits_the_invite, is_proof_of
+from parley.wire.mesh_methods import rotation_proof
 
 
 class Gift(msgspec.Struct, frozen=True):
@@ -76,11 +78,8 @@ def believe(membership: Membership, gifts: Iterable[Gift]) -> Believed:
                 trusted = dict.fromkeys([*membership.trusted, gift.giver_key])
                 changed = replace(_with_key(membership, key), trusted=list(trusted))
                 progress, membership = True, changed
-    known = {(each.epoch, each.key) for each in membership.mesh_keys}
-    for gift in waiting:
-        key = _opened(gift, membership, seeds)
-        if key is None or (key.epoch, key.key) not in known:
-            refused.append(gift)
+    known = {each.epoch for each in membership.mesh_keys}
+    refused += [gift for gift in waiting if gift.key_epoch not in known]
     return Believed(membership, refused)
 
 
@@ -100,8 +99,13 @@ def trusting(membership: Membership, pubkey: str) -> Membership:
 
 
 def _has_proof(membership: Membership, wanting: Wanting, joiner: bytes) -> bool:
-    if not wanting.invite or not wanting.join_proof:
+    if not wanting.join_proof:
         return False
+    if not wanting.invite:
+        made = (
+            rotation_proof(bytes.fromhex(each.key), membership.mesh_id, wanting.pubkey) for each in membership.mesh_keys
+        )
+        return any(sealing.same_key(each.encode(), wanting.join_proof.encode()) for each in made)
     try:
         invite, _ = decode_invite(wanting.invite)
     except InvalidInput:

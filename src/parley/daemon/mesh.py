@@ -168,11 +168,12 @@ class Mesh:
         answer = await self.runner.ask("keys_wanted")
         for wanting in msgspec.convert(answer["wanted"], list[Wanting]):
             for gift in gifts_for(self.membership, wanting, secrets.token_bytes):
-                if (gift.member_id, gift.key_epoch) not in self._given:
+                given = (wanting.pubkey, gift.key_epoch)
+                if given not in self._given:
                     self._memberships.put(trusting(self.membership, wanting.pubkey))
                     params = {"member_id": gift.member_id, "key_epoch": gift.key_epoch, "sealed": gift.sealed}
                     await self.runner.ask("give_key", params)
-                    self._given.add((gift.member_id, gift.key_epoch))
+                    self._given.add(given)
 
     async def _open_kept(self) -> None:
         now_ms, mesh_id = self._clock.now_ms(), self.mesh_id

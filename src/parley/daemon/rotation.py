@@ -14,7 +14,7 @@ from parley.core import sealing
 from parley.core.daemon_errors import OutboxConflict
 from parley.core.errors import ServiceUnavailable
 from parley.daemon.outbox.rows import list_rows
-from parley.wire.mesh_methods import rotation_bytes
+from parley.wire.mesh_methods import rotation_bytes, rotation_proof
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -45,7 +45,9 @@ async def rotate_keypair(daemon: "Daemon", mesh: "Mesh") -> dict[str, Any]:
         ) from error
     daemon.memberships.put(replace(mesh.membership, next_seed=seed.hex()))
     signature = sealing.sign(seed, rotation_bytes(mesh.mesh_id, old.member_id, pubkey)).hex()
-    await mesh.runner.ask("rotate_key", {"pubkey": pubkey, "signature": signature})
+    key = old.newest_key
+    proof = "" if key is None else rotation_proof(bytes.fromhex(key.key), mesh.mesh_id, pubkey)
+    await mesh.runner.ask("rotate_key", {"pubkey": pubkey, "signature": signature, "proof": proof})
     changed = replace(mesh.membership, seed=seed.hex(), next_seed="")
     daemon.memberships.put(changed)
     await daemon.detach(mesh.mesh_id)

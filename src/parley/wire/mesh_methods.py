@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from parley.core import limits
+from parley.core import limits, sealing
 from parley.wire.broker import Key, Presence, Reference, Signature
 from parley.wire.invites import Role
 from parley.wire.requests import ClientKey, Id
@@ -84,6 +84,8 @@ class RotateKey(msgspec.Struct, frozen=True):
 
     pubkey: Key
     signature: Signature
+    proof: Annotated[str, Meta(max_length=64)] = ""
+    """``rotation_proof``: shows the members, and tells a broker nothing, that the new key belongs to one of them."""
 
 
 class GiveKey(msgspec.Struct, frozen=True):
@@ -185,6 +187,11 @@ _ROTATION: Final = "parley key rotation 1"
 def rotation_bytes(mesh_id: str, member_id: str, pubkey: str) -> bytes:
     """What a new key signs when it takes the place of the old one."""
     return f"{_ROTATION}\n{mesh_id}\n{member_id}\n{pubkey}".encode()
+
+
+def rotation_proof(mesh_key: bytes, mesh_id: str, pubkey: str) -> str:
+    """Only who has the mesh key can make it, so a broker cannot pass a key of its own off as a member's new one."""
+    return sealing.derive_key(mesh_key, _ROTATION, mesh_id, pubkey).hex()
 
 
 def params_of(method: Method, params: dict[str, Any]) -> msgspec.Struct:

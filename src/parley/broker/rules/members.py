@@ -141,8 +141,11 @@ def set_role(tx: Tx, mesh_id: str, member_id: str, role: Role) -> Member:
     return get_member(tx, mesh_id, member_id)
 
 
-def rotate_key(tx: Tx, mesh_id: str, member_id: str, pubkey: str) -> Member:
-    """The member's new key. What is sent to the old one still reaches the member."""
+def rotate_key(tx: Tx, mesh_id: str, member_id: str, pubkey: str, proof: str = "") -> Member:
+    """The member's new key. What is sent to the old one still reaches the member.
+
+    The proof takes the place of what the member joined by, which was made for the old key.
+    """
     lock_mesh(tx, mesh_id)
     known = member_with_key(tx, mesh_id, pubkey)
     if known is not None and known.member_id != member_id:
@@ -154,7 +157,10 @@ def rotate_key(tx: Tx, mesh_id: str, member_id: str, pubkey: str) -> Member:
             "INSERT INTO member_key (mesh_id, pubkey, member_id, since_ms) VALUES (?, ?, ?, ?)",
             *(mesh_id, pubkey, member_id, tx.now_ms),
         )
-        tx.run("UPDATE member SET pubkey = ? WHERE member_id = ?", pubkey, member_id)
+        tx.run(
+            "UPDATE member SET pubkey = ?, invite = NULL, join_proof = ? WHERE member_id = ?",
+            *(pubkey, proof, member_id),
+        )
     return get_member(tx, mesh_id, member_id)
 
 
