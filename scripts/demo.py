@@ -5,8 +5,8 @@ own, and a person at the command line work on one thing: a planner divides it in
 one and leases the paths that it works on, a reviewer looks at what was done. The builder is killed in the middle and
 goes on with what it held; nothing it missed is lost and nothing it had done is done twice. Plugins look at every
 message in their sandboxes, and a browser, where there is one, at the page. Then the pipeline takes the log into a lake,
-proves that the hub's tables are what its log says, and draws how the team worked. At the end the demo counts, and exits
-with 1 if anything is missing or double.
+proves that the hub's tables are what its log says, and draws how the team worked. In a second act two machines meet at
+a broker. At the end of each act the demo counts, and exits with 1 if anything is missing or double.
 """
 
 import json
@@ -25,6 +25,8 @@ from bench.load.chromium import BrowserFailed, Chromium, find_chromium
 from parley.client import Client, EventEnvelope, FileCursor, MessageCreated
 from parley.core.exits import Exit
 from parley.sandbox import missing
+from scripts.demo_mesh import MeshAct
+from scripts.stage import DIM, RESET, say, scene, show_command
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "build" / "demo-topic.png"
@@ -65,7 +67,6 @@ STEPS = (
 """What the planner makes tasks of, and the paths that each is about."""
 DEADLINE_SECONDS = 600
 """The story takes a fraction of this, also on a slow machine; whatever hangs is ended here."""
-BOLD, DIM, GREEN, RESET = ("\033[1m", "\033[2m", "\033[32m", "\033[0m") if sys.stdout.isatty() else ("", "", "", "")
 
 
 def main() -> int:
@@ -101,6 +102,7 @@ class Demo:
             self.stop_agents()
             scene("The hub stops: it drains, checkpoints and cleans up after itself")
             self.parley("down")
+        good = MeshAct(self.folder / "mesh").run() and good
         say(f"The whole story took {time.monotonic() - started:.0f} seconds.")
         return 0 if good else 1
 
@@ -288,8 +290,7 @@ class Demo:
 
     def parley_code(self, *arguments: str) -> int:
         """Runs a command, shows it, and returns its exit code."""
-        shown = " ".join(f'"{word}"' if " " in word else word for word in arguments)
-        print(f"{GREEN}$ parley {shown}{RESET}", flush=True)
+        show_command(arguments)
         command = [sys.executable, "-m", "parley", *arguments]
         return subprocess.run(command, cwd=self.root, check=False, env=self.environment()).returncode
 
@@ -354,14 +355,6 @@ class Agent:
 
 def all_done(client: Client) -> bool:
     return len(client.list_tasks(status="completed").tasks) == len(STEPS)
-
-
-def scene(title: str) -> None:
-    print(f"\n{BOLD}== {title}{RESET}", flush=True)
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":
