@@ -1,12 +1,20 @@
-"""A database of each kind, closed at the end."""
+"""A database of each kind, and daemons in this process; all are closed at the end."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
+from parley.core import sealing
+from parley.daemon.config import parse_daemon_settings
 from parley.daemon.databases import open_inbox, open_outbox
+from parley.daemon.home import prepare_home
+from parley.daemon.memberships import Memberships
+from parley.wire.daemon_home import DaemonHome
+from tests.daemon.desk import Desk, MakeDesk, member
 
 
 @pytest.fixture
@@ -21,3 +29,27 @@ def inbox(tmp_path: Path) -> Iterator[apsw.Connection]:
     connection = open_inbox(tmp_path / "inbox.db").connection
     yield connection
     connection.close()
+
+
+@pytest.fixture
+async def make_desk(tmp_path: Path) -> AsyncIterator[MakeDesk]:
+    async with AsyncExitStack() as open_desks:
+
+        async def make(*meshes: str, name: str = "home", empty: bool = False, **tables: Any) -> Desk:
+            home = DaemonHome(tmp_path / name)
+            prepare_home(home)
+            memberships = Memberships(home.memberships)
+            memberships.load()
+            for number, slug in enumerate(() if empty else meshes or ("team",)):
+                memberships.put(member(slug, sealing.new_key(lambda count, number=number: bytes([number + 1]) * count)))
+            desk = Desk(home, parse_daemon_settings(tables))
+            open_desks.push_async_callback(desk.close)
+            await desk.daemon.start()
+            return desk
+
+        yield make
+
+
+@pytest.fixture
+async def desk(make_desk: MakeDesk) -> Desk:
+    return await make_desk()

@@ -12,7 +12,14 @@ from structlog.typing import FilteringBoundLogger
 
 from parley import __version__
 from parley.core.clock import Clock
-from parley.core.daemon_errors import IdempotencyKeyConflict, InsufficientStorage, MeshRequired, NoMeshJoined
+from parley.core.daemon_errors import (
+    DestinationUnknown,
+    IdempotencyKeyConflict,
+    InsufficientStorage,
+    MeshRequired,
+    MeshUnreachable,
+    NoMeshJoined,
+)
 from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import LocalError, PayloadTooLarge
 from parley.core.ids import new_uuid
@@ -182,7 +189,11 @@ class Daemon:
         client_id = key or asked.client_message_id or new_uuid()
         mesh_id = None if asked.mesh is None else self.memberships.get(asked.mesh).mesh_id
         row = self.store.read_outbox(lambda db: by_client_id(db, client_id))
-        destination = settle_destination(row, asked.to, mesh_id, lambda: self._resolve(asked.to, mesh_id))
+        try:
+            destination = settle_destination(row, asked.to, mesh_id, lambda: self._resolve(asked.to, mesh_id))
+        except (DestinationUnknown, MeshUnreachable):
+            await self._read_rosters(mesh_id)  # somebody may have joined just now
+            destination = self._resolve(asked.to, mesh_id)
         message = Message(
             client_id,
             destination,
@@ -236,6 +247,12 @@ class Daemon:
     def rosters(self, mesh_id: str | None = None) -> list[Roster]:
         """What is known of who is in the meshes."""
         return [mesh.roster for mesh in self.meshes.values() if mesh_id in (None, mesh.mesh_id)]
+
+    async def _read_rosters(self, mesh_id: str | None) -> None:
+        """Asks the brokers that can be reached who is there. What goes wrong is told by looking the name up again."""
+        meshes = [mesh for mesh in self.meshes.values() if mesh_id in (None, mesh.mesh_id)]
+        asked = (mesh.read_roster() for mesh in meshes if mesh.runner.machine.ready)
+        await asyncio.gather(*asked, return_exceptions=True)
 
     def _resolve(self, to: str, mesh_id: str | None) -> Destination:
         if not self.meshes:

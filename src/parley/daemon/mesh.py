@@ -123,11 +123,15 @@ class Mesh:
         """Brings keys and members up to date. Raises what the broker refuses."""
         await self._take_keys()
         await self._give_keys()
-        answer = await self.runner.ask("members")
-        self.roster = replace(self.roster, peers=peers_of(answer))
+        await self.read_roster()
         if self._refill:
             await self.runner.ask("redeliver")
             self._refill = False
+
+    async def read_roster(self) -> None:
+        """Asks the broker who is in the mesh."""
+        answer = await self.runner.ask("members")
+        self.roster = replace(self.roster, peers=peers_of(answer))
 
     async def _keep_in_sync(self) -> None:
         while True:

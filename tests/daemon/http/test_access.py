@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.daemon.http.conftest import PORT, Desk, MakeDesk
+from tests.daemon.desk import PORT, Desk, MakeDesk
 
 
 async def test_the_socket_asks_for_no_token(desk: Desk) -> None:

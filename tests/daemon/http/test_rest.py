@@ -3,7 +3,7 @@
 import os
 
 from parley.core.daemon_metrics import DAEMON_METRICS
-from tests.daemon.http.conftest import Desk
+from tests.daemon.desk import Desk
 from tests.daemon.http.test_stream import arrive
 
 

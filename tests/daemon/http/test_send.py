@@ -6,7 +6,7 @@ from parley.daemon.outbox.rows import by_client_id
 from parley.daemon.outbox.sending import Dead, Done, settle
 from parley.daemon.outbox.terms import Terms
 from parley.daemon.roster import Peer, Roster
-from tests.daemon.http.conftest import BOB, EVE, Desk, MakeDesk
+from tests.daemon.desk import BOB, EVE, Desk, MakeDesk
 
 
 async def test_a_message_is_on_disk_when_the_answer_comes_also_while_the_broker_is_away(desk: Desk) -> None:

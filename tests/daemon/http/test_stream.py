@@ -9,7 +9,7 @@ from parley.client.daemon import StreamedEvent, parse_events
 from parley.daemon.feed import Feed, Follower
 from parley.daemon.inbox.events import append_event, prune_events
 from parley.daemon.inbox.receive import Received, receive
-from tests.daemon.http.conftest import Desk, MakeDesk
+from tests.daemon.desk import Desk, MakeDesk
 from tests.daemon.world import event, opens, push
 
 LATER = 4_102_444_800_000

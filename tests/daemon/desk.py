@@ -1,25 +1,24 @@
-"""A daemon in this process, without sockets of its own, whose broker cannot be reached."""
+"""A daemon in this process, without sockets of its own."""
 
+import asyncio
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
-from pathlib import Path
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx
-import pytest
 
 from parley.core import sealing
 from parley.core.clock import SystemClock
 from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import DaemonSettings
-from parley.daemon.config import parse_daemon_settings
 from parley.daemon.daemon import Daemon
-from parley.daemon.home import prepare_home
 from parley.daemon.http.about import metrics_route
 from parley.daemon.http.shell import Api, Endpoint, Transport
 from parley.daemon.http.table import ENDPOINTS, METRICS_PATH
-from parley.daemon.memberships import Membership, Memberships, MeshKey
+from parley.daemon.inbox.reading import Filter, page
+from parley.daemon.memberships import Membership, MeshKey
+from parley.daemon.outbox.rows import counts
 from parley.serve import InFlight, RateLimiter, TokenStore
 from parley.serve.logs import configure
 from parley.serve.metrics import Metrics
@@ -58,6 +57,7 @@ class Desk:
         self.tokens.load()
         self.in_flight = InFlight()
         self.metrics = Metrics(self.clock, DAEMON_METRICS)
+        self._closed = False
         self.unix = self._client("unix")
         self.tcp = self._client("tcp")
 
@@ -83,7 +83,30 @@ class Desk:
     async def send(self, to: str = BOB, message: str = "hello", **more: Any) -> httpx.Response:
         return await self.unix.post("/v1/send", json={"to": to, "message": message, **more})
 
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits until something is so, looking at each event of the daemon's log."""
+        follower = self.daemon.feed.follow()
+        try:
+            async with asyncio.timeout(60):
+                while not condition():
+                    follower.caught_up()
+                    with suppress(TimeoutError):
+                        await follower.wait(0.1)
+        finally:
+            self.daemon.feed.leave(follower)
+
+    def bodies(self) -> list[str | None]:
+        """What arrived, in the order of its arrival."""
+        return [each.body for each in reversed(self.daemon.store.read_inbox(lambda db: page(db, Filter(), 1000)))]
+
+    def states(self) -> dict[str, int]:
+        """How many rows of the outbox are in which state."""
+        return {status: number for _, status, number, _ in self.daemon.store.read_outbox(counts)}
+
     async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
         await self.unix.aclose()
         await self.tcp.aclose()
         await self.daemon.stop()
@@ -91,28 +114,3 @@ class Desk:
 
 
 MakeDesk = Callable[..., Awaitable[Desk]]
-
-
-@pytest.fixture
-async def make_desk(tmp_path: Path) -> AsyncIterator[MakeDesk]:
-    async with AsyncExitStack() as open_desks:
-
-        async def make(*meshes: str, name: str = "home", start: bool = True, **tables: Any) -> Desk:
-            home = DaemonHome(tmp_path / name)
-            prepare_home(home)
-            memberships = Memberships(home.memberships)
-            memberships.load()
-            for number, slug in enumerate(meshes or ("team",)):
-                memberships.put(member(slug, sealing.new_key(lambda count, number=number: bytes([number + 1]) * count)))
-            desk = Desk(home, parse_daemon_settings(tables))
-            open_desks.push_async_callback(desk.close)
-            if start:
-                await desk.daemon.start()
-            return desk
-
-        yield make
-
-
-@pytest.fixture
-async def desk(make_desk: MakeDesk) -> Desk:
-    return await make_desk()

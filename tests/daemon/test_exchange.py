@@ -1,0 +1,194 @@
+"""Daemons and a broker that are real: what one sends, the others have, once, whatever ends in between."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parley.core.daemon_errors import MembershipLost
+from parley.daemon.joining import create_mesh
+from tests.broker.process import Process, broker
+from tests.daemon.desk import Desk, MakeDesk
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    with broker(tmp_path_factory.mktemp("shared") / "broker", "--open-creation") as serving:
+        yield serving
+
+
+@pytest.fixture
+async def pair(process: Process, make_desk: MakeDesk, request: pytest.FixtureRequest) -> tuple[Desk, Desk]:
+    """Two daemons in a mesh of their own; both have its key, and the first knows the second's name."""
+    return await met(process.url, slug(request), make_desk)
+
+
+def slug(request: pytest.FixtureRequest) -> str:
+    name = str(request.node.name).split("[", maxsplit=1)[0].removeprefix("test_").replace("_", "-")
+    return name[:60]
+
+
+async def met(url: str, name: str, make_desk: MakeDesk) -> tuple[Desk, Desk]:
+    created = await create_mesh(url, name, name, None)
+    alice = await joined(make_desk, "alice", created.invite)
+    bob = await joined(make_desk, "bob", await invite(alice))
+    await alice.daemon.mesh(None).refresh()
+    return alice, bob
+
+
+async def joined(make_desk: MakeDesk, name: str, text: str) -> Desk:
+    desk = await make_desk(name=name, empty=True)
+    answer = await desk.unix.post("/v1/mesh/join", json={"invite": text, "name": name})
+    assert answer.status_code == 200, answer.text
+    await desk.until(lambda: bool(desk.daemon.mesh(None).membership.mesh_keys))
+    return desk
+
+
+async def invite(desk: Desk) -> str:
+    return (await desk.unix.post("/v1/mesh/invite", json={})).json()["invite"]
+
+
+async def sends(desk: Desk, to: str, message: str, **more: object) -> None:
+    answer = await desk.send(to=to, message=message, **more)
+    assert answer.status_code == 202, answer.text
+
+
+async def test_direct_messages_topics_groups_and_broadcasts_arrive_readable(pair: tuple[Desk, Desk]) -> None:
+    alice, bob = pair
+    for desk in pair:
+        assert (await desk.unix.post("/v1/topic/subscribe", json={"topic": "alerts"})).status_code == 200
+    joins = {"method": "join_group", "params": {"group": "ops/eu"}}
+    assert (await bob.unix.post("/v1/mesh/call", json=joins)).status_code == 200
+    for to in ("bob", "#alerts", "@ops", "*"):
+        await sends(alice, to, f"to {to}", meta={"n": to}, priority="now")
+    await bob.until(lambda: len(bob.bodies()) == 4)
+    assert set(bob.bodies()) == {"to bob", "to #alerts", "to @ops", "to *"}
+    items = (await bob.unix.get("/v1/inbox")).json()["items"]
+    assert {(each["body"], each["meta"]["n"], each["sender_name"]) for each in items} == {
+        (f"to {to}", to, "alice") for to in ("bob", "#alerts", "@ops", "*")
+    }
+    await alice.until(lambda: alice.states() == {"done": 4})
+    first = next(each for each in items if each["kind"] == "dm")
+    await sends(bob, "alice", "back", reply_to_id=first["broker_message_id"])
+    await alice.until(lambda: alice.bodies() == ["back"])
+    (answer,) = (await alice.unix.get("/v1/inbox")).json()["items"]
+    assert answer["reply_to_id"] == first["broker_message_id"]
+
+
+async def test_a_recipient_that_was_off_gets_everything_later(pair: tuple[Desk, Desk], make_desk: MakeDesk) -> None:
+    alice, bob = pair
+    await bob.close()
+    for number in range(20):
+        await sends(alice, "bob", f"{number}")
+    await alice.until(lambda: alice.states() == {"done": 20})
+    again = await make_desk(name="bob", empty=True)
+    await again.until(lambda: len(again.bodies()) == 20)
+    assert sorted(map(str, again.bodies()), key=int) == [str(number) for number in range(20)]
+
+
+async def test_a_broker_that_is_killed_in_mid_stream_loses_and_doubles_nothing(
+    tmp_path: Path, make_desk: MakeDesk
+) -> None:
+    folder = tmp_path / "broker"
+    with broker(folder, "--open-creation") as first:
+        port = int(first.report["port"])
+        alice, bob = await met(first.url, "stream", make_desk)
+        await asyncio.gather(*(sends(alice, "bob", f"{number}") for number in range(30)))
+        await bob.until(lambda: len(bob.bodies()) > 0)
+        first.kill()
+    await asyncio.gather(*(sends(alice, "bob", f"{number}") for number in range(30, 60)))
+    with broker(folder, "--open-creation", port=port):
+        await bob.until(lambda: len(bob.bodies()) >= 60)
+        await alice.until(lambda: alice.states() == {"done": 60})
+    assert sorted(map(str, bob.bodies()), key=int) == [str(number) for number in range(60)]
+
+
+async def test_a_lost_inbox_is_filled_again_by_the_broker(pair: tuple[Desk, Desk], make_desk: MakeDesk) -> None:
+    alice, bob = pair
+    for number in range(3):
+        await sends(alice, "bob", f"{number}")
+    await bob.until(lambda: len(bob.bodies()) == 3)
+    await bob.close()
+    bob.home.inbox.write_bytes(b"not a database at all" * 500)
+    for part in ("-wal", "-shm"):
+        bob.home.inbox.with_name(bob.home.inbox.name + part).unlink(missing_ok=True)
+    again = await make_desk(name="bob", empty=True)
+    await again.until(lambda: sorted(map(str, again.bodies())) == ["0", "1", "2"])
+    assert again.daemon.store.set_aside is not None
+
+
+async def test_who_is_removed_ends_for_good_and_the_others_get_a_new_key(
+    pair: tuple[Desk, Desk], make_desk: MakeDesk
+) -> None:
+    alice, bob = pair
+    carol = await joined(make_desk, "carol", await invite(alice))
+    answer = await alice.unix.post("/v1/mesh/call", json={"method": "revoke", "params": {"member": "carol"}})
+    assert answer.json()["state"] == "revoked"
+    async with asyncio.timeout(60):
+        await carol.daemon.ended.wait()
+    assert isinstance(carol.daemon.refusal, MembershipLost)
+    for desk in pair:
+        await desk.until(lambda desk=desk: desk.daemon.mesh(None).membership.mesh_keys[-1].epoch == 2)
+    await sends(alice, "*", "without carol")
+    await bob.until(lambda: bob.bodies() == ["without carol"])
+    keys = [desk.daemon.mesh(None).membership.mesh_keys for desk in (alice, bob, carol)]
+    assert keys[0] == keys[1] != keys[2]
+
+
+async def test_a_replaced_key_is_archived_and_the_member_goes_on(pair: tuple[Desk, Desk]) -> None:
+    alice, bob = pair
+    old = bob.daemon.mesh(None).membership.pubkey
+    answer = await bob.unix.post("/v1/mesh/rotate-keypair", json={})
+    assert answer.status_code == 200, answer.text
+    await bob.until(lambda: bob.daemon.mesh(None).runner.machine.ready)
+    assert bob.daemon.mesh(None).membership.pubkey == answer.json()["pubkey"] != old
+    await sends(alice, old, "to the old key")
+    await sends(alice, "*", "to all")
+    await bob.until(lambda: set(bob.bodies()) == {"to the old key", "to all"})
+    await sends(bob, "alice", "from the new key")
+    await alice.until(lambda: alice.bodies() == ["from the new key"])
+
+
+async def test_the_same_member_from_elsewhere_ends_the_first_and_does_not_bring_it_back(
+    pair: tuple[Desk, Desk], make_desk: MakeDesk
+) -> None:
+    _, bob = pair
+    copy = await make_desk(name="copy", empty=True)
+    copy.daemon.memberships.put(bob.daemon.mesh(None).membership)
+    assert (await copy.unix.post("/v1/reload")).json()["attached"]
+    await copy.until(lambda: copy.daemon.mesh(None).runner.machine.ready)
+    async with asyncio.timeout(60):
+        await bob.daemon.ended.wait()
+    assert isinstance(bob.daemon.refusal, MembershipLost)
+    assert bob.daemon.refusal.details["close_code"] == 4003
+    assert copy.daemon.mesh(None).runner.machine.ready
+
+
+async def test_the_safety_number_is_the_same_on_both_sides(pair: tuple[Desk, Desk]) -> None:
+    alice, bob = pair
+    hers = (await alice.unix.get("/v1/mesh/safety?peer=bob")).json()["safety_number"]
+    his = (await bob.unix.get("/v1/mesh/safety?peer=alice")).json()["safety_number"]
+    assert hers == his
+    assert len(hers.split()) == 6
+
+
+async def test_a_member_who_leaves_is_served_no_longer(pair: tuple[Desk, Desk]) -> None:
+    alice, bob = pair
+    assert (await bob.unix.post("/v1/mesh/call", json={"method": "leave"})).json()["state"] == "left"
+    assert bob.daemon.meshes == {}
+    assert bob.daemon.memberships.all() == []
+    await alice.daemon.mesh(None).refresh()
+    assert (await alice.send(to="bob")).status_code == 404
+
+
+async def test_peers_and_profiles_are_seen_by_the_others(pair: tuple[Desk, Desk]) -> None:
+    alice, bob = pair
+    await bob.unix.post("/v1/profile", json={"status": "dnd", "summary": "thinking"})
+    peers = {each["display_name"]: each for each in (await alice.unix.get("/v1/peers")).json()["peers"]}
+    assert (peers["bob"]["status"], peers["bob"]["summary"], peers["bob"]["connected"]) == ("dnd", "thinking", True)
+    await sends(alice, "bob", "later", priority="next")
+    await sends(alice, "bob", "at once", priority="now")
+    await bob.until(lambda: bob.bodies() == ["at once"])
+    await bob.unix.post("/v1/profile", json={"status": "idle"})
+    await bob.until(lambda: bob.bodies() == ["at once", "later"])
