@@ -151,6 +151,22 @@ def test_a_member_that_seems_to_be_connected_elsewhere_waits_for_its_own_ghost_a
     assert bench.clock.monotonic() - started >= ELSEWHERE_SECONDS
 
 
+def test_a_connection_that_its_own_ghost_replaced_is_made_again_once(bench: Bench) -> None:
+    """The hello of a connection that was given up arrives at the broker after that of the next one."""
+    bench.run(bench.loop.start)
+    bench.run(bench.loop.on_connected)
+    bench.say(CHALLENGE)
+    bench.wait()  # no answer to the hello: given up
+    bench.wait()
+    bench.connect()
+    bench.run(bench.loop.on_closed, 4003, "replaced")
+    assert ending(bench) is None
+    bench.wait()
+    bench.connect()
+    bench.run(bench.loop.on_closed, 4003, "replaced")
+    assert isinstance(ending(bench), MembershipLost)
+
+
 @pytest.mark.parametrize("code", [None, 1000, 1001, 1006, 1008, 1011, 1012])
 def test_other_endings_are_not_final(bench: Bench, code: int | None) -> None:
     bench.connect()

@@ -8,7 +8,9 @@
 
 A connection that is lost is made again after a wait that doubles, whether or not there ever was one before. Some
 endings are final: the member was removed, the broker lacks what is needed, or the member connected from elsewhere. To
-come back then would push the other one out, which would come back in its turn; so the loser stays away.
+come back then would push the other one out, which would come back in its turn; so the loser stays away. The other one
+may also be ourselves: a hello of a connection that was given up before its answer came can reach the broker after that
+of the next one, and replace it. Such a ghost is pushed out in its turn, once.
 """
 
 from collections.abc import Callable
@@ -93,6 +95,7 @@ class Link:
         self._heard_at = 0.0
         self._pings = 0
         self._refused_since: float | None = None
+        self._ghost_until = float("-inf")
 
     def start(self, now: Instant) -> list[Effect]:
         """Begins, or begins at once what was waiting."""
@@ -145,6 +148,9 @@ class Link:
             self._refused_since = now.at if self._refused_since is None else self._refused_since
             if now.at - self._refused_since >= ELSEWHERE_SECONDS:
                 return self._end(MembershipLost("The member is connected from elsewhere", **self._why(code, reason)))
+        if code == REPLACED and now.at < self._ghost_until:
+            self._ghost_until = float("-inf")
+            return self._wait(now, code, reason)
         if code in _REFUSED_FEATURES:
             return self._end(FeatureRefused(f"The broker refuses: {reason}", **self._why(code, reason)))
         if code in _FINAL:
@@ -219,6 +225,8 @@ class Link:
 
     def _wait(self, now: Instant, code: int | None, reason: str) -> list[Effect]:
         was_ready = self.state == "ready"
+        if self.state == "greeted":
+            self._ghost_until = now.at + ELSEWHERE_SECONDS
         self.failures += 1
         self.state = "waiting"
         self.deadline = now.at + self._settings.backoff.wait_ms(self.failures, self._jitter) / 1000
