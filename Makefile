@@ -3,7 +3,7 @@ MAKEFLAGS += --no-print-directory
 PY := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check coverage bench campaign docs lock clean
+.PHONY: help setup demo test check coverage bench campaign simulate docs lock clean
 
 help:  ## List the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -37,6 +37,10 @@ bench:  ## Measure the hub beside Redis Streams and NATS JetStream; prints JSON
 campaign:  ## The long crash, power-cut and full-disk runs
 	@scripts/setup --test
 	@$(PY) -m tests.campaign $(ARGS)
+
+simulate:  ## Whole meshes under every kind of trouble, from SEEDS (such as 7 or 0-59)
+	@scripts/setup --test
+	@$(PY) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 docs: setup  ## Write the generated parts of docs/ again
 	@$(PY) scripts/docs.py

@@ -15,6 +15,7 @@ from typing import Literal
 from tests.simulation.scheduler import Scheduler
 
 End = Literal["daemon", "broker"]
+ENDS: tuple[End, ...] = ("daemon", "broker")
 OTHER: dict[End, End] = {"daemon": "broker", "broker": "daemon"}
 CLOSED_ABNORMALLY = 1006
 _SPARED = tuple(f'{{"type":"{name}"'.encode() for name in ("challenge", "hello", "welcome", "negotiate", "features"))
@@ -40,7 +41,8 @@ class Listener:
     """What one end does with what arrives. Taken away when the end's process is gone."""
 
     on_data: Callable[[bytes], None]
-    on_closed: Callable[[int, str], None]
+    on_closed: Callable[[int | None, str], None]
+    on_connected: Callable[[], None] = lambda: None
 
 
 class Network:
@@ -49,6 +51,8 @@ class Network:
     def __init__(self, scheduler: Scheduler) -> None:
         self.weather = CALM
         self.frames = 0
+        self.door: Callable[[Wire], bool] = lambda _: False
+        """Where new connections arrive; False when nobody is there to take one."""
         self._scheduler = scheduler
         self._rng = scheduler.stream("network")
         self._partitioned: set[str] = set()
@@ -70,6 +74,8 @@ class Network:
 
     def heal(self, daemon: str) -> None:
         """What was held arrives now; some wires turn out to be dead, told or untold."""
+        if daemon not in self._partitioned:
+            return
         self._partitioned.discard(daemon)
         for wire in self.wires_of(daemon):
             fate = self._rng.random()
@@ -126,8 +132,14 @@ class Wire:
         self._listeners[end] = listener
 
     def abandon(self, end: End) -> None:
-        """This end's process is gone, and reads no more."""
+        """This end's process is gone, and reads no more. What it sent before is still on its way."""
         self._listeners[end] = None
+        if self._listeners[OTHER[end]] is None:
+            self._network.forget(self)
+
+    def dial(self) -> None:
+        """The daemon knocks. It is let in, turned away, or hears nothing while it is partitioned."""
+        self._carry("broker", self._knock)
 
     def send(self, sender: End, data: bytes) -> None:
         """Puts a frame on its way."""
@@ -167,6 +179,18 @@ class Wire:
         else:
             arrive()
 
+    def _knock(self) -> None:
+        # That the socket is open arrives before anything that the broker says on it.
+        self._carry("daemon", self._open)
+        if not self._network.door(self):
+            self.cut(tell=())
+            self._network.after(self._network.latency(), lambda: self._tell("daemon", None, "refused"))
+
+    def _open(self) -> None:
+        listener = self._listeners["daemon"]
+        if listener is not None:
+            listener.on_connected()
+
     def _arrive(self, receiver: End, data: bytes) -> None:
         listener = self._listeners[receiver]
         if listener is not None:
@@ -177,7 +201,7 @@ class Wire:
         self._network.forget(self)
         self._tell(receiver, code, reason)
 
-    def _tell(self, receiver: End, code: int, reason: str) -> None:
+    def _tell(self, receiver: End, code: int | None, reason: str) -> None:
         listener = self._listeners[receiver]
         self._listeners[receiver] = None
         if listener is not None:

@@ -13,7 +13,7 @@ class Ear:
     """Hears one end of a wire."""
 
     heard: list[bytes] = field(default_factory=list)
-    closed: list[tuple[int, str]] = field(default_factory=list)
+    closed: list[tuple[int | None, str]] = field(default_factory=list)
 
     def listener(self) -> Listener:
         return Listener(self.heard.append, lambda code, reason: self.closed.append((code, reason)))

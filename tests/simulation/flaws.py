@@ -1,0 +1,156 @@
+"""Bugs to plant: each breaks one rule of the product in the way in which it has been broken elsewhere.
+
+A flaw is a function that patches a world's rules. A simulator that does not catch every one of them proves nothing by
+catching none in the product.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import apsw
+import msgspec
+import pytest
+
+from parley.broker import calls, session
+from parley.broker.rules import accept as accepting
+from parley.broker.rules import deliver, recipients, retention
+from parley.broker.rules.accept import Incoming
+from parley.broker.tx import Rule, Tx
+from parley.daemon.drain import Drain
+from parley.daemon.effects import Effect
+from parley.daemon.inbox import receive as receiving
+from parley.daemon.instant import Instant
+from parley.daemon.outbox import sending
+from parley.daemon.outbox.accept import Destination, Message
+from parley.daemon.outbox.requeue import requeue
+from parley.sqlite import Outcome, connect
+from parley.wire.broker import Accepted, DeliveryAcked, Problem, RefusedSend
+from tests.simulation.broker_node import BrokerNode, BrokerRules
+from tests.simulation.daemon_node import Rules
+
+Flaw = Callable[[pytest.MonkeyPatch], None]
+
+
+def in_flight_rows_are_not_recovered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Rules, "recover", staticmethod(lambda db, now_ms: 0))
+
+
+def the_dedupe_is_looked_up_outside_the_transaction(patch: pytest.MonkeyPatch) -> None:
+    """Two copies of a message that wait together are both new."""
+    look_up, stores = accepting._seen_before, list[Any]()
+    known: dict[int, tuple[Incoming, Accepted | None]] = {}
+    build, submit = accepting.incoming, BrokerNode.submit
+
+    def incoming(*args: Any) -> Incoming:
+        message = build(*args)
+        (outcome,) = stores[-1].commit([lambda tx: look_up(tx, message)])
+        known[id(message)] = (message, outcome.value)
+        return message
+
+    def remember_store(node: BrokerNode, rule: Rule[Any], done: Callable[[Outcome[Any]], Any]) -> None:
+        stores.append(node.store)
+        submit(node, rule, done)
+
+    patch.setattr(BrokerNode, "submit", remember_store)
+    patch.setattr(session, "incoming", incoming)
+    patch.setattr(accepting, "_seen_before", lambda tx, message: known[id(message)][1])
+    patch.setattr(accepting, "_DEDUPE", accepting._DEDUPE.replace("INSERT", "INSERT OR IGNORE"))
+
+
+def the_daemon_acknowledges_before_it_commits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Rules, "acknowledges_before_commit", True)
+
+
+def the_broker_answers_before_it_commits(patch: pytest.MonkeyPatch) -> None:
+    def run(self: BrokerRules, rule: Rule[Any], done: Callable[[Outcome[Any]], None]) -> None:
+        def hasty(tx: Tx) -> None:
+            done(Outcome(rule(tx)))
+
+        self.node.submit(hasty, lambda _: None)
+
+    patch.setattr(BrokerRules, "run", run)
+
+
+def the_first_acknowledgement_counts_for_all_recipients(patch: pytest.MonkeyPatch) -> None:
+    def acknowledge(tx: Tx, member_id: str, deliveries: tuple[DeliveryAcked, ...]) -> int:
+        return sum(
+            tx.run(
+                "UPDATE delivery_queue SET state = 'delivered', status = ?, settled_ms = ?, leased_by = NULL,"
+                " lease_until_ms = NULL WHERE broker_message_id ="
+                " (SELECT broker_message_id FROM delivery_queue WHERE delivery_id = ?)",
+                *(each.status, tx.now_ms, each.delivery_id),
+            )
+            for each in deliveries
+        )
+
+    patch.setattr(calls, "acknowledge", acknowledge)
+
+
+def the_sender_is_left_out_of_the_inboxs_key(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(receiving, "_STATUS", receiving._STATUS.replace("sender_id = ?", "? <> ''"))
+
+
+def the_sender_is_left_out_of_the_brokers_key(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(accepting, "_KNOWN", accepting._KNOWN.replace("sender_id = ?", "? <> ''"))
+
+
+def a_requeued_message_loses_its_destination(patch: pytest.MonkeyPatch) -> None:
+    def lossy(db: apsw.Connection, row_id: str, message: Message, *rest: Any, **named: Any) -> Any:
+        everybody = Destination(message.destination.mesh_id, "*", "queue", "*")
+        return requeue(db, row_id, msgspec.structs.replace(message, destination=everybody), *rest, **named)
+
+    patch.setattr(Rules, "requeue", staticmethod(lossy))
+
+
+def one_mesh_stands_in_anothers_way(patch: pytest.MonkeyPatch) -> None:
+    """Head of line: what is not the oldest of all rows is not sent."""
+    oldest = " AND seq = (SELECT min(seq) FROM outbox WHERE status IN ('pending', 'inflight')) ORDER BY"
+    patch.setattr(sending, "_DUE", sending._DUE.replace(" ORDER BY", oldest))
+
+
+def a_rate_limit_kills_a_message(patch: pytest.MonkeyPatch) -> None:
+    judge = Drain.on_refused
+
+    def on_refused(self: Drain, frame: RefusedSend, now: Instant) -> list[Effect]:
+        if frame.problem.status == 429:
+            frame = msgspec.structs.replace(frame, problem=Problem("RATE_LIMITED", "", 400, transient=False))
+        return judge(self, frame, now)
+
+    patch.setattr(Drain, "on_refused", on_refused)
+
+
+def a_lease_never_ends(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(retention, "expire", lambda tx, lease_ms: ())
+    patch.setattr(deliver, "_DUE", deliver._DUE.replace("state IN ('queued', 'leased')", "state = 'queued'"))
+
+
+def a_commit_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(connect._SYNCHRONOUS_LEVEL, "full", 1)
+
+
+def a_row_waits_for_a_time_that_the_clock_has_left(patch: pytest.MonkeyPatch) -> None:
+    future = f" OR next_attempt_at > ?2 + {sending.RETRY_MS_MAX}"
+    assert future in sending._DUE
+    patch.setattr(sending, "_DUE", sending._DUE.replace(future, ""))
+
+
+def a_block_is_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recipients, "_takes", lambda row, capability: True)
+
+
+FLAWS: list[Flaw] = [
+    in_flight_rows_are_not_recovered,
+    the_dedupe_is_looked_up_outside_the_transaction,
+    the_daemon_acknowledges_before_it_commits,
+    the_broker_answers_before_it_commits,
+    the_first_acknowledgement_counts_for_all_recipients,
+    the_sender_is_left_out_of_the_inboxs_key,
+    the_sender_is_left_out_of_the_brokers_key,
+    a_requeued_message_loses_its_destination,
+    one_mesh_stands_in_anothers_way,
+    a_rate_limit_kills_a_message,
+    a_lease_never_ends,
+    a_commit_is_not_synced,
+    a_row_waits_for_a_time_that_the_clock_has_left,
+    a_block_is_not_looked_at,
+]
