@@ -64,7 +64,9 @@ class Population:
         return CAPABILITY[kind] in self.takes.get((mesh_id, recipient, sender), tuple(CAPABILITY.values()))
 
 
-def populate(store: BrokerStore, rng: random.Random, daemons: list[str], meshes: int) -> Population:
+def populate(
+    store: BrokerStore, rng: random.Random, daemons: list[str], meshes: int, *, blocks: bool = True
+) -> Population:
     """Fills an empty broker. Everybody is in the first mesh; of the others a daemon may be missing."""
     people = Population(daemons)
     for number in range(meshes):
@@ -76,7 +78,8 @@ def populate(store: BrokerStore, rng: random.Random, daemons: list[str], meshes:
             if number == 0 or rng.random() < 0.8:
                 people.members[mesh_id, daemon] = _join(store, rng, daemon, mesh_id, slug, mesh_key)
         _subscribe_some(store, rng, people, mesh_id)
-        _block_some(store, rng, people, mesh_id)
+        if blocks:
+            _block_some(store, rng, people, mesh_id)
     return people
 
 

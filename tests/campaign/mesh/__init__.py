@@ -1,0 +1,1 @@
+"""Campaigns on real daemons and a real broker."""

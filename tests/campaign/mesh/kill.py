@@ -1,0 +1,106 @@
+"""kill -9 of real daemons and a real broker at every step of a message's way.
+
+A round: one node is killed at a random moment and started again so that it dies at a chosen step; messages are sent
+until it does; it is started anew, and what was not answered is asked again. At the end of a town everything must have
+come to rest as promised. The steps take turns, on SQLite and on PostgreSQL.
+"""
+
+import asyncio
+import random
+import tempfile
+import time
+from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
+
+from tests.campaign.mesh.deaths import BROKER_POINTS, DAEMON_POINTS, Death
+from tests.campaign.mesh.proxy import FaultProxy
+from tests.campaign.mesh.town import Town
+from tests.campaign.report import Report
+from tests.postgres import private_server
+
+ROUNDS_PER_TOWN = 56
+DAEMONS = 2
+BATCH = 4
+DIE_SECONDS = 60.0
+FILE = "broker.db"
+POINTS = (*DAEMON_POINTS, *BROKER_POINTS)
+
+
+async def mesh_kills(*, rounds: int, seed: int, stores: tuple[str, ...] = ("sqlite", "postgresql")) -> Report:
+    """Control: a daemon that acknowledges before it stores, killed between the two."""
+    report = Report("mesh_kill", seed)
+    rng = random.Random(seed)
+    died: Counter[str] = Counter()
+    with private_server() if "postgresql" in stores else nullcontext() as server:
+        for first in range(0, rounds, ROUNDS_PER_TOWN):
+            count = min(ROUNDS_PER_TOWN, rounds - first)
+            kind = stores[first // ROUNDS_PER_TOWN % len(stores)]
+            url = server.new_url() if server is not None and kind == "postgresql" else None
+            problems = await _town(url, rng, first, count, died)
+            report.runs += count
+            report.violations += [f"town {first} on {kind}: {problem}" for problem in problems]
+    report.control = await _control(seed)
+    report.facts = {
+        "deaths": dict(sorted(died.items())),
+        "seconds_per_round": round((time.monotonic() - report.started) / max(1, report.runs), 3),
+    }
+    return report
+
+
+async def _town(url: str | None, rng: random.Random, first: int, rounds: int, died: Counter[str]) -> list[str]:
+    with tempfile.TemporaryDirectory(prefix="pm-") as name:
+        place = Path(name)
+        async with (
+            FaultProxy(first) as proxy,
+            Town(place, url or str(place / FILE), proxy, daemons=DAEMONS, meshes=1, seed=rng.randrange(2**32)) as town,
+        ):
+            await town.start_all()
+            for number in range(first, first + rounds):
+                point = POINTS[number % len(POINTS)]
+                await _round(town, point, rng)
+                died[point] += 1
+            problems = await town.come_to_rest()
+            return problems + town.judge(at_the_end=True)
+
+
+async def _round(town: Town, point: str, rng: random.Random) -> None:
+    victim = rng.choice(town.names) if point in DAEMON_POINTS else "broker"
+    writing = asyncio.create_task(_write(town, rng))
+    await asyncio.sleep(0)
+    town.kill(victim)
+    await town.start(victim, Death(point, 1 + rng.randrange(3)))
+    async with asyncio.timeout(DIE_SECONDS):
+        while not await town.has_died(victim, 0.05):
+            await asyncio.gather(*(town.ask(town.compose(name)) for name in town.names))
+    await town.start(victim)
+    await writing
+    for name in town.names:
+        for message in town.ledger.of(name)[-20 * BATCH :]:
+            if not message.promised:
+                await town.ask_until_promised(message)
+
+
+async def _write(town: Town, rng: random.Random) -> None:
+    """Messages that are under way when the first kill comes."""
+    messages = [town.compose(rng.choice(town.names)) for _ in range(BATCH)]
+    await asyncio.gather(*(town.ask(message) for message in messages))
+
+
+async def _control(seed: int) -> list[str]:
+    """What is found of a daemon that acknowledges before it stores, and dies in between."""
+    with tempfile.TemporaryDirectory(prefix="pm-") as name:
+        place = Path(name)
+        async with (
+            FaultProxy(seed) as proxy,
+            Town(place, str(place / FILE), proxy, daemons=DAEMONS, meshes=1, seed=seed) as town,
+        ):
+            await town.start("broker")
+            await town.start("d0")
+            await town.start("d1", Death("acked", 1), hasty=True)
+            async with asyncio.timeout(DIE_SECONDS):
+                while not await town.has_died("d1", 0.05):
+                    await town.ask_until_promised(town.compose("d0"))
+            await town.start("d1")
+            await town.come_to_rest()
+            return town.judge(at_the_end=True)

@@ -1,0 +1,106 @@
+"""Real daemons and real brokers in processes of their own, forked from one that has imported them already."""
+
+import multiprocessing
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from bench.load.process import NotReady
+from parley.broker.lifecycle import BrokerOptions, Ready, run_broker
+from parley.broker.policy import Policy
+from parley.core.daemon_settings import DaemonSettings, IpcTable, ReconnectTable
+from parley.core.errors import ParleyError
+from parley.daemon.identity import HostId
+from parley.daemon.lifecycle import DaemonOptions, run_daemon
+from parley.serve.logs import configure
+from parley.wire.daemon_home import DaemonHome
+from tests.campaign.mesh.deaths import Death, acknowledge_before_storing, arm
+
+START_SECONDS = 60.0
+POLICY = Policy(lease_ms=2_000, heartbeat_ms=2_000, poll_ms=2_000)
+"""Short, so that what a dead broker of a shared database held is free again soon."""
+SETTINGS = DaemonSettings(
+    ipc=IpcTable(tcp_enabled=False), reconnect=ReconnectTable(initial_backoff_ms=20, max_backoff_ms=500)
+)
+HOST = HostId("simulated", "")
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["tests.campaign.mesh.processes"])
+
+
+class NodeProcess:
+    """A daemon or a broker. It may be gone at any moment; whoever uses it notices, or asks ``wait``."""
+
+    def __init__(self, serve: Callable[..., None], *args: Any) -> None:
+        report, theirs = _context.Pipe(duplex=False)
+        self._process = _context.Process(target=_live, args=(serve, theirs, *args))
+        self._process.start()
+        theirs.close()
+        with report:
+            try:
+                said: dict[str, Any] = report.recv() if report.poll(START_SECONDS) else {"error": "not in time"}
+            except EOFError:
+                said = {"error": "ended without a word"}
+        if "error" in said:
+            self.kill()
+            raise NotReady(str(said))
+        self.ready = said
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended within this time."""
+        self._process.join(seconds)
+        return not self._process.is_alive()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+    def stop(self) -> int:
+        """Asks it to end, and waits."""
+        self._process.terminate()
+        self._process.join(START_SECONDS)
+        self.kill()
+        return self._process.exitcode or 0
+
+
+def start_daemon(home: Path, death: Death | None = None, *, hasty: bool = False) -> NodeProcess:
+    """``hasty`` makes it a daemon that acknowledges what it has not stored."""
+    return NodeProcess(_serve_daemon, home, death, hasty)
+
+
+def start_broker(folder: Path, store: str, death: Death | None = None) -> NodeProcess:
+    """A broker on a free port, which its ``ready`` tells."""
+    return NodeProcess(_serve_broker, folder, store, death)
+
+
+def _live(serve: Callable[..., None], report: Connection, *args: Any) -> None:
+    with report:
+        try:
+            serve(report, *args)
+        except ParleyError as error:
+            report.send({"error": str(error), "details": repr(error.details)})
+            sys.exit(error.exit_code)
+
+
+def _serve_daemon(report: Connection, home: Path, death: Death | None, hasty: bool) -> None:
+    if hasty:
+        acknowledge_before_storing()
+    arm(death)
+    with configure("info", home / "daemon.log") as log:
+        run_daemon(DaemonHome(home), SETTINGS, log.logger, DaemonOptions(on_ready=report.send, host=HOST))
+
+
+def _serve_broker(report: Connection, folder: Path, store: str, death: Death | None) -> None:
+    arm(death)
+    folder.mkdir(exist_ok=True)
+
+    def ready(broker: Ready) -> None:
+        report.send({"port": broker.port})
+
+    with configure("info", folder / "broker.log") as log:
+        run_broker(BrokerOptions(folder, store, port=0, policy=POLICY), log.logger, ready)
