@@ -206,7 +206,7 @@ async def test_two_brokers_on_one_database_are_one_to_their_members(tmp_path: Pa
             async with connected(bob, one.url, "i2") as newer:
                 assert await other.closed_with() == 4003
                 await peer.send(make_send("c9", "dm", bob.pubkey))
-                # An acknowledgement that was on its way when the connection was replaced is lost; its delivery comes again.
+                # An acknowledgement on its way when the connection was replaced is lost: its delivery comes again.
                 while (await newer.take()).message.client_message_id != "c9":
                     pass
                 await peer.request("ban", member_id=cid.member_id)
