@@ -24,6 +24,7 @@ from typing import Final, Self
 import msgspec
 
 from parley.core.errors import StartupFailed, WriterLockHeld
+from parley.core.locks import open_if_held, try_lock
 
 _ATTEMPTS_MAX: Final = 100
 """Onlookers hold the lock for microseconds; whoever meets one this often meets a stopped process."""
@@ -86,10 +87,10 @@ class InstanceLock:
         """A descriptor that holds the lock, or ``None`` to try again. Raises ``WriterLockHeld`` if it has an owner."""
         descriptor = _open(self._path)
         try:
-            if _try_lock(descriptor, fcntl.LOCK_EX):
+            if try_lock(descriptor, fcntl.LOCK_EX):
                 if _is_still_at(self._path, descriptor):
                     return descriptor
-            elif not _try_lock(descriptor, fcntl.LOCK_SH):
+            elif not try_lock(descriptor, fcntl.LOCK_SH):
                 holder = _read_holder(descriptor)
                 if holder.pid is not None:
                     raise _held(self._path, holder)
@@ -112,13 +113,15 @@ class InstanceLock:
 def probe(path: Path) -> Holder | None:
     """Who holds the lock at this moment; ``None`` if nobody does. It neither creates nor changes the file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = open_if_held(path)
     except FileNotFoundError:
         return None
+    if descriptor is None:
+        return None
     try:
-        return None if _try_lock(descriptor, fcntl.LOCK_SH) else _read_holder(descriptor)
+        return _read_holder(descriptor)
     finally:
-        os.close(descriptor)  # closing also gives the shared lock back
+        os.close(descriptor)
 
 
 def _open(path: Path) -> int:
@@ -127,14 +130,6 @@ def _open(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
     except OSError as error:
         raise StartupFailed(f"Cannot open the lock {path}: {error.strerror}", path=str(path)) from error
-
-
-def _try_lock(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_still_at(path: Path, descriptor: int) -> bool:

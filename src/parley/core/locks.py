@@ -1,0 +1,35 @@
+"""Looking at a lock without taking it: ``flock`` on a file, asked for shared and for a moment.
+
+Whoever holds such a lock for its life is seen here however it ends, since the kernel frees the lock with its last
+descriptor. Servers take the lock (``serve.lock``); whoever only wants to know whether one lives looks.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+
+def try_lock(descriptor: int, kind: int) -> bool:
+    """Asks for a lock of this kind, and does not wait for it. Whether it was given."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def open_if_held(path: Path) -> int | None:
+    """A descriptor of the lock's file, to be closed, if somebody holds the lock now; None if nobody does.
+
+    It neither creates nor changes the file. Raises ``OSError`` where it cannot be seen.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        held = not try_lock(descriptor, fcntl.LOCK_SH)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if held:
+        return descriptor
+    os.close(descriptor)  # closing also gives the shared lock back
+    return None
