@@ -99,6 +99,8 @@ class LossyProxy:
         self._change = change
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
+        self.deaf = False
+        self.answers_passed = 0
         self.answers_to_lose = 0
         self.answers_lost = 0
         self.loses_each_write_once = False
@@ -139,6 +141,8 @@ class LossyProxy:
             except OSError:
                 return
             try:
+                if self.deaf:
+                    raise ConnectionRefusedError
                 hub = socket.create_connection(("127.0.0.1", self._hub_port))
             except OSError:
                 _hang_up(caller)
@@ -170,6 +174,7 @@ class LossyProxy:
                     self._keep_back()
                 else:
                     caller.sendall(self._change(data))
+                    self.answers_passed += 1
         _hang_up(caller)
         _hang_up(hub)
 

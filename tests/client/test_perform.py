@@ -1,12 +1,14 @@
 """One call with its retries: what is repeated, with what, for how long, and what is raised at once."""
 
+from dataclasses import replace
+
 import pytest
 
 from parley.client.backoff import Backoff
 from parley.client.calls import Caller, create_channel, ping, send_message
-from parley.client.perform import Hub, Patience
+from parley.client.perform import SOCKET_TRIED_EVERY, Hub, Patience
 from parley.client.refusals import UnknownRefusal
-from parley.client.steps import HubAddress, Reply, Steps
+from parley.client.steps import HubAddress, Reply, Request, Steps
 from parley.core.errors import (
     ConnectionFailed,
     HubNotRunning,
@@ -22,7 +24,7 @@ from parley.core.errors import (
 )
 from parley.wire.answers import ChannelResult, Pong
 from parley.wire.entities import Channel
-from tests.client.world import ADDRESS, World, ok, refusal, script
+from tests.client.world import ADDRESS, World, healthy, ok, refusal, script
 
 CREATED = ok(ChannelResult(Channel("ch_1", "general", None, ""), 1), 201)
 LOST = ConnectionFailed("connection reset")
@@ -197,3 +199,26 @@ def test_the_agent_is_named_in_every_request_and_the_token_goes_along() -> None:
     }
     assert "token-one" not in repr(world.requests[0])
     assert "token-one" not in repr(ADDRESS)
+
+
+def test_a_call_through_files_goes_back_to_the_socket_as_soon_as_it_answers_again() -> None:
+    by_file = replace(ADDRESS, base_url="spool://folder", socket_url=ADDRESS.base_url)
+    works = False
+
+    def answers(request: Request) -> Reply | ConnectionFailed:
+        if request.url == f"{ADDRESS.base_url}/health":
+            return healthy() if works else LOST
+        return ok(Pong(True, "instance"))
+
+    places, world = Places(by_file, ADDRESS), World(answers)
+    client = hub(places)
+    for _ in range(2 * SOCKET_TRIED_EVERY):
+        world.run(client.perform(ping(caller())))
+    assert places.looks == 1
+    tries = [request for request in world.requests if request.url.endswith("/health")]
+    assert [request.headers for request in tries] == [{}, {}], "tried now and then, and without the token"
+    works = True
+    for _ in range(SOCKET_TRIED_EVERY):
+        world.run(client.perform(ping(caller())))
+    assert places.looks == 2
+    assert world.requests[-1].url.startswith(ADDRESS.base_url)

@@ -43,7 +43,7 @@ class InWorkspace:
         """The address in ``server.json``, if this workspace's hub answers there; else its spool, if it looks there."""
         hint = _read_server_file(self.workspace.server_file)
         token = self.token or hint.auth_token
-        base_url = hint.base_url
+        base_url, socket_url = hint.base_url, None
         try:
             health = yield from _ask_health(base_url)
         except ProtocolUnknown:
@@ -52,14 +52,14 @@ class InWorkspace:
             by_file = spool_address(self.workspace)
             if by_file is None:
                 raise
-            base_url, health = by_file, (yield from _ask_health(by_file, token))
+            base_url, socket_url, health = by_file, base_url, (yield from _ask_health(by_file, token))
         if health.db_id != self.db_id(self.workspace):
             raise HubNotRunning(
                 f"The hub at {base_url} serves another workspace than {self.workspace.root}",
                 url=base_url,
                 db_id=health.db_id,
             )
-        return HubAddress(base_url, token, health.db_id, health.instance_id)
+        return HubAddress(base_url, token, health.db_id, health.instance_id, socket_url=socket_url)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ patience is used up. Patience counts the waits alone and needs no clock. Everyth
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ from parley.client.steps import HubAddress, Pause, Reply, Request, Steps, exchan
 from parley.core.errors import InternalError, InvalidAuth, ParleyError, Unavailable
 
 T = TypeVar("T")
+
+SOCKET_TRIED_EVERY: Final = 16
+"""Calls through files after which the hub's socket is tried again: it may have been too busy to answer only once."""
 
 Locate = Callable[[], Steps[HubAddress]]
 """Finds the hub and checks that it is the right one. Raises ``HubNotRunning``."""
@@ -38,10 +41,13 @@ class Hub:
         self._locate = locate
         self.agent = agent
         """The name under which requests are made; each is a sign of life of that agent."""
+        self.headers: dict[str, str] = {}
+        """What every request carries besides."""
         self._patience = patience
         self._random = random
         self._met = False
         self._address: HubAddress | None = None
+        self._calls_by_file = 0
 
     def reach(self) -> Steps[HubAddress]:
         """The hub's address, looked up and checked anew."""
@@ -69,6 +75,8 @@ class Hub:
 
     def _attempt(self, call: Call[T]) -> Steps[T]:
         address = self._address or (yield from self.reach())
+        if address.socket_url is not None:
+            address = yield from self._by_socket_if_it_works(address)
         outcome = yield from exchange(self._request(call, address))
         if isinstance(outcome, Reply) and outcome.status == InvalidAuth.status:
             renewed = yield from self.reach()  # the token may have been rotated since it was read
@@ -82,8 +90,16 @@ class Hub:
             raise error_from(outcome)
         return _decode(call, outcome)
 
+    def _by_socket_if_it_works(self, by_file: HubAddress) -> Steps[HubAddress]:
+        """The hub where it listens, if it answers there again; now and then that is tried."""
+        self._calls_by_file = (self._calls_by_file + 1) % SOCKET_TRIED_EVERY
+        if self._calls_by_file != 0:
+            return by_file
+        answered = yield from exchange(Request("GET", f"{by_file.socket_url}/health", {}))
+        return (yield from self.reach()) if isinstance(answered, Reply) else by_file
+
     def _request(self, call: Call[T], address: HubAddress) -> Request:
-        headers: dict[str, str] = {}
+        headers = dict(self.headers)
         if address.token is not None:
             headers["Authorization"] = f"Bearer {address.token}"
         if self.agent is not None:

@@ -5,7 +5,6 @@ A request is a signed file; the answer is another, under the same name. Such an 
 nobody took can be taken back, which makes it certain that nobody will.
 """
 
-import fcntl
 import os
 import secrets
 import time
@@ -16,6 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 from parley.client.steps import Reply, Request
 from parley.core.errors import ConnectionFailed
 from parley.core.files import write_atomic
+from parley.core.locks import open_if_held
 from parley.wire.spool import (
     ALIVE_NAME,
     ALIVE_SECONDS,
@@ -51,17 +51,12 @@ def _has_crashed(workspace: Workspace) -> bool:
     Otherwise every call in the seconds after a crash would wait for a request to be taken that nobody will take.
     """
     try:
-        descriptor = os.open(workspace.lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        held = open_if_held(workspace.lock)
     except OSError:
         return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as an onlooker, whom a hub that starts waits out
-    except OSError:
-        return False
-    else:
-        return True
-    finally:
-        os.close(descriptor)
+    if held is not None:
+        os.close(held)
+    return held is None
 
 
 class FileExchange:

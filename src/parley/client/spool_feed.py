@@ -21,6 +21,8 @@ from parley.wire.answers import Channels
 from parley.wire.events import EventEnvelope, EventPage, EventRow, Hello, HelloOk
 
 ASK_SECONDS: Final = 0.5
+SOCKET_TRIED_EVERY: Final = 8
+"""Looks after which the hub's socket is tried: where one can be opened after all, a feed belongs there."""
 PAGE: Final = 500
 _decode_hello = msgspec.json.Decoder(Hello).decode
 
@@ -33,6 +35,7 @@ class _Conversation:
         self._hello = Hello()
         self._after: int | None = None
         self._names: dict[str, str] = {}
+        self._looks = 0
         self.frames: deque[str] = deque()
 
     def greet(self, text: str) -> Steps[None]:
@@ -48,11 +51,19 @@ class _Conversation:
         self.frames.append(_text(HelloOk(newest, newest, self._address.instance_id, reset)))
 
     def ask(self) -> Steps[None]:
-        """Looks once for what is new."""
+        """Looks once for what is new. A hub that can be reached by its socket again counts as a lost connection."""
+        yield from self._leave_if_the_socket_works()
         cursor = "" if self._after is None else f"&after={self._after}"
         page = msgspec.json.decode((yield from self._get(f"/api/v1/events?limit={PAGE}{cursor}")), type=EventPage)
         self._after = page.cursor
         self.frames.extend(_text(_envelope(event)) for event in page.events if self._wants(event))
+
+    def _leave_if_the_socket_works(self) -> Steps[None]:
+        self._looks = (self._looks + 1) % SOCKET_TRIED_EVERY
+        if self._looks == 0 and self._address.socket_url is not None:
+            answered = yield from exchange(Request("GET", f"{self._address.socket_url}/health", {}))
+            if isinstance(answered, Reply):
+                raise ConnectionFailed("The hub answers at its socket again")
 
     def _wants(self, event: EventRow) -> bool:
         if event.name == "channel.created":
@@ -99,6 +110,7 @@ class SpoolFeed:
 
     def close(self) -> None:
         self._closed.set()
+        self._runner.close()
 
 
 class AsyncSpoolFeed:
@@ -120,7 +132,7 @@ class AsyncSpoolFeed:
         return self._talk.frames.popleft()
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        await self._runner.aclose()
 
 
 def _text(frame: HelloOk | EventEnvelope) -> str:

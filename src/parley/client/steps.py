@@ -24,6 +24,8 @@ class HubAddress:
     instance_id: str
     agent: str | None = None
     """The name under which this client calls it."""
+    socket_url: str | None = None
+    """Where the hub listens, if it is asked through files because nothing answered there."""
 
 
 @dataclass(frozen=True, slots=True)
