@@ -104,6 +104,22 @@ async def test_too_many_requests_are_refused_in_the_protocol_with_the_time_to_wa
         hub.kill()
 
 
+async def test_a_call_of_a_tool_counts_as_one_request_whatever_it_asks_the_hub(root: Path) -> None:
+    (root / "parley.toml").write_text("[rate_limits]\nper_connection = 4\n")
+    hub = HubProcess(root).start(limited=True)
+    try:
+        async with agent(hub, mode="legacy") as client:
+            posted = await client.call("post", channel="general", title="Hello", content="one")
+            assert posted["message_id"], "a registration, a channel, a topic and a message"
+        forged = {"Authorization": f"Bearer {hub.server.auth_token}", "X-Parley-Guest-Pass": "made up"}
+        async with asyncio.timeout(CALL_SECONDS), httpx.AsyncClient(base_url=hub.server.base_url) as http:
+            headers = forged | {"X-Parley-Agent": "mallory"}
+            while (await http.get("/api/v1/channels", headers=headers)).status_code != 429:
+                pass
+    finally:
+        hub.kill()
+
+
 async def test_a_body_beyond_the_limit_and_other_methods_are_refused(hub: HubProcess) -> None:
     headers = ACCEPT | {"Authorization": f"Bearer {hub.server.auth_token}"}
     async with httpx.AsyncClient(base_url=hub.server.base_url, headers=headers) as http:

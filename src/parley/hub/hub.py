@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import secrets
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from structlog.typing import FilteringBoundLogger
 
@@ -36,6 +37,8 @@ from parley.workspace.queries.coordination import count_coordination
 
 if TYPE_CHECKING:
     from parley.hub.ws import FeedConnection
+
+GUEST_PASS_BYTES: Final = 16
 
 
 class Hub:
@@ -109,6 +112,7 @@ class Hub:
         self.monitor.look()
         self.checkpointer.start()
         self.guests = guests
+        self.guest_pass = secrets.token_hex(GUEST_PASS_BYTES).encode()
         self.app = Shell(self, ENDPOINTS + tuple(each for guest in guests for each in guest_endpoints(guest)))
         self.spool = Spool(self)
 

@@ -2,7 +2,7 @@
 
 Every request stands alone: no session is kept, so there is none that a restart of the hub could lose. Who calls is told
 by the header ``X-Parley-Agent``, which the program's configuration sets beside the token. What the tools do, they do
-through the hub's own API, as any client.
+through the hub's own API, as any client; one call of a tool counts as one request, whatever it asks there.
 """
 
 import asyncio
@@ -22,6 +22,8 @@ from parley.mcp.profiles import tools_of
 from parley.mcp.server import Context, build_server
 
 AGENT_HEADER: Final = "X-Parley-Agent"
+PASS_HEADER: Final = "X-Parley-Guest-Pass"
+"""Given by the hub with every request: what is asked with it was counted against the rate limits already."""
 WAIT_SECONDS_MAX: Final = 50.0
 """Of one call: the hub closes a connection that has been silent for a minute or more."""
 PATIENCE_SECONDS: Final = 1.0
@@ -94,6 +96,8 @@ class HttpTools:
         client = ctx.session.client_params
         program = None if client is None else client.client_info.name
         link = Link(self._root, program=program, name=name, start=False, patience_seconds=PATIENCE_SECONDS)
+        assert ctx.request is not None
+        link.client.hub.headers[PASS_HEADER] = ctx.request.headers[PASS_HEADER]
         return Desk(link, self._settings.mcp.result_bytes_max, WAIT_SECONDS_MAX, hosted_by_hub=True)
 
     async def _clear_away(self) -> None:

@@ -2,7 +2,9 @@
 
 It stands behind everything that guards the API: Host and Origin, the token, rate limits, the size of a body, and the
 refusal of new work at a stop. It answers each request as a whole. A request of a guest may take long, so a stop does
-not wait for it; what a guest does to the workspace it does through the API, where it is counted like anybody's.
+not wait for it. What a guest does to the workspace it does through the API, like anybody, with one exception: whoever
+asked the guest was counted for that, so what the guest asks in turn is not counted again. A pass that this hub made up
+and hands to the guest with every request tells those requests.
 """
 
 import asyncio
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
+PASS_HEADER = b"x-parley-guest-pass"
+"""Given to a guest with every request, and by the guest with what it asks on that behalf."""
 _KEPT_BY_THE_HUB = frozenset({b"content-type", b"content-length"})
 
 
@@ -70,7 +74,7 @@ def _handler(guest: Guest, path: str) -> "Callable[[Hub, Call], Awaitable[Answer
             "raw_path": path.encode(),
             "root_path": "",
             "query_string": b"",
-            "headers": list(call.headers.items()),
+            "headers": [*(dict(call.headers) | {PASS_HEADER: hub.guest_pass}).items()],
             "client": None,
             "server": None,
         }

@@ -30,6 +30,7 @@ from parley.core.errors import (
     UnsupportedMediaType,
 )
 from parley.hub.http.endpoint import Answer, Call, Endpoint
+from parley.hub.http.guest import PASS_HEADER
 from parley.hub.http.params import Query
 from parley.hub.http.writes import idempotency_key
 from parley.hub.page_access import require_origin
@@ -181,7 +182,8 @@ class Shell:
             agent = headers.get(b"x-parley-agent")
             if agent:
                 name = agent.decode("latin-1")
-                _take(hub.limiter, name, limit)
+                if headers.get(PASS_HEADER) != hub.guest_pass:
+                    _take(hub.limiter, name, limit)
                 hub.presence.saw(name)
             else:
                 _take(hub.limiter, scope["client"], limit)
