@@ -6,7 +6,7 @@ from playwright.sync_api import Locator, expect
 from parley.core.errors import TaskHeld
 from tests.browser import xss
 from tests.browser.browsers import PHONE, Window
-from tests.browser.conftest import OpenWindow
+from tests.browser.conftest import MakeHub, OpenWindow
 from tests.browser.hubs import PageHub, Room
 from tests.browser.test_accessibility import faults
 from tests.browser.test_xss import is_harmless
@@ -148,3 +148,16 @@ def test_it_fits_a_phone(hub: PageHub, room: Room, open_window: OpenWindow) -> N
     expect(task_row(window, task.id)).to_be_visible()
     assert window.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert window.page.evaluate("document.querySelector('main').scrollWidth <= innerWidth")
+
+
+def test_the_bar_of_a_topic_knows_its_task_although_many_came_since(make_hub: MakeHub, open_window: OpenWindow) -> None:
+    hub = make_hub()
+    channel = hub.client.create_channel("work").channel
+    first = hub.client.create_task("The first", channel_id=channel.id).task
+    for number in range(501):
+        hub.client.create_task(f"Later {number}", channel_id=channel.id)
+    window = open_window(hub, f"#/t/{first.topic_id}")
+    bar = window.page.get_by_role("region", name="Task", exact=True)
+    expect(bar).to_be_visible()
+    hub.client.claim_task(first.id, "builder")
+    expect(bar).to_contain_text("builder")

@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from parley.client.call import Call, Caller, Read, encoded, mutation, own_name, query_text, segment
+from parley.client.call import Call, Caller, Read, check_limit, encoded, mutation, own_name, query_text, segment
+from parley.core import limits
 from parley.core.errors import NotFound
 from parley.wire import requests
 from parley.wire.answers import AgentResult, Agents, OneAgent
 from parley.wire.entities import AgentState
+from parley.wire.paging import offset_cursor, parse_cursor
 from parley.workspace import queries
 
 if TYPE_CHECKING:
@@ -51,13 +53,23 @@ def leave(
     return mutation(caller, "PATCH", path, AgentResult, requests.LeaveAgent(session, reason), idempotency_key)
 
 
-def list_agents(_caller: Caller, *, state: AgentState | None = None) -> Read[Agents]:
+def list_agents(
+    _caller: Caller,
+    *,
+    state: AgentState | None = None,
+    limit: int = limits.PAGE_LIMIT_MAX,
+    cursor: str | None = None,
+) -> Read[Agents]:
     """Agents, the one last seen first; from the file, a sign of life may be some seconds old."""
+    check_limit(limit)
+    offset = parse_cursor(cursor, "rows").offset or 0
 
     def from_file(connection: "apsw.Connection") -> Agents:
-        return Agents(queries.list_agents(connection, state))
+        found, more = queries.list_agents(connection, state, limit=limit, offset=offset)
+        return Agents(found, offset_cursor(offset, limit, more))
 
-    return Read("GET", "/api/v1/agents" + query_text(state=state), Agents, from_file=from_file)
+    path = "/api/v1/agents" + query_text(state=state, limit=limit, cursor=cursor)
+    return Read("GET", path, Agents, from_file=from_file)
 
 
 def get_agent(_caller: Caller, name: str) -> Read[OneAgent]:

@@ -137,6 +137,7 @@ def list_tasks(
     *,
     status: TaskStatus | None = None,
     channel_id: str | None = None,
+    topic_id: str | None = None,
     holder: str | None = None,
     limit: int = limits.PAGE_LIMIT_DEFAULT,
     cursor: str | None = None,
@@ -147,11 +148,20 @@ def list_tasks(
 
     def from_file(connection: "apsw.Connection") -> Tasks:
         found, more = queries.list_tasks(
-            connection, now=_now(), status=status, channel_id=channel_id, holder=holder, limit=limit, offset=offset
+            connection,
+            now=_now(),
+            status=status,
+            channel_id=channel_id,
+            topic_id=topic_id,
+            holder=holder,
+            limit=limit,
+            offset=offset,
         )
         return Tasks(found, more, offset_cursor(offset, limit, more))
 
-    path = "/api/v1/tasks" + query_text(status=status, channel_id=channel_id, holder=holder, limit=limit, cursor=cursor)
+    path = "/api/v1/tasks" + query_text(
+        status=status, channel_id=channel_id, topic_id=topic_id, holder=holder, limit=limit, cursor=cursor
+    )
     return Read("GET", path, Tasks, from_file=from_file)
 
 

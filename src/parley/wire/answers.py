@@ -273,7 +273,7 @@ class OneAgent(msgspec.Struct, frozen=True):
 
 
 class Agents(msgspec.Struct, frozen=True):
-    """Agents, the one last seen first. All of them fit in one answer, so ``cursor`` is always null."""
+    """Agents, the one last seen first."""
 
     agents: list[Agent]
     cursor: str | None = None

@@ -167,6 +167,32 @@ async def test_a_retry_with_the_same_key_has_one_effect(team: Team) -> None:
         assert answer.get("duplicate") == expected
 
 
+async def test_agents_are_listed_in_pages_the_one_last_seen_first(team: Team) -> None:
+    for name in ("ann", "bob", "cleo"):
+        await team.register(name)
+        team.hub.clock.advance(1)
+    page = await team.api.get("/api/v1/agents?limit=2")
+    assert [agent["name"] for agent in page["agents"]] == ["cleo", "bob"]
+    rest = await team.api.get(f"/api/v1/agents?limit=2&cursor={page['cursor']}")
+    assert ([agent["name"] for agent in rest["agents"]], rest["cursor"]) == (["ann"], None)
+
+
+@pytest.mark.parametrize(
+    ("question", "index"),
+    [
+        ("FROM agents WHERE state = 'active' ORDER BY last_seen_at DESC, name LIMIT 9", "idx_agents_active"),
+        ("FROM leases WHERE status = 'active' AND expires_at > '2026'", "idx_leases_active"),
+        ("FROM leases WHERE status = 'active' AND holder = 'ann'", "idx_leases_holder"),
+        ("FROM tasks WHERE status = 'claimed' AND holder = 'ann'", "idx_tasks_holder"),
+    ],
+)
+async def test_what_is_asked_all_the_time_does_not_look_at_what_has_ended(
+    team: Team, question: str, index: str
+) -> None:
+    plan = team.hub.hub.store.read(lambda db: db.execute(f"EXPLAIN QUERY PLAN SELECT * {question}").fetchall())
+    assert any(index in str(row) for row in plan), plan
+
+
 async def test_who_is_not_registered_is_not_found(team: Team) -> None:
     await team.api.get("/api/v1/agents/nobody", status=404)
     await team.agent_step("nobody", "heartbeat", status=404)

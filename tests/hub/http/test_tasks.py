@@ -299,6 +299,16 @@ async def test_tasks_are_listed_as_they_are_now(team: Team) -> None:
     assert [task["id"] for task in following["tasks"]] == [ids[2], ids[1]]
 
 
+async def test_the_task_of_a_topic_is_found_by_it_and_its_absence_is_an_empty_list(team: Team) -> None:
+    task = await team.task("One")
+    await team.task("Two")
+    found = await team.api.get(f"/api/v1/tasks?topic_id={task['topic_id']}")
+    assert [each["id"] for each in found["tasks"]] == [task["id"]]
+    assert (await team.api.get(f"/api/v1/tasks?topic_id={task['topic_id']}&status=claimed"))["tasks"] == []
+    without = await team.api.topic(team.channel_id, "Talk")
+    assert (await team.api.get(f"/api/v1/tasks?topic_id={without}"))["tasks"] == []
+
+
 async def test_what_does_not_exist_is_not_found(team: Team) -> None:
     await team.api.get("/api/v1/tasks/task_none", status=404)
     await team.step("task_none", "claim", holder="bob", status=404)

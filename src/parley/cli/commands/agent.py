@@ -28,7 +28,7 @@ def list_agents(
     from parley.workspace import queries
 
     with call.reading() as reading:
-        agents = queries.list_agents(reading, state)
+        agents, _ = queries.list_agents(reading, state)
     if call.json:
         call.out.data({"agents": plain(agents), "count": len(agents)})
     else:

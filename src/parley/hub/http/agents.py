@@ -4,11 +4,14 @@ from functools import partial
 from typing import TYPE_CHECKING, cast, get_args
 
 from parley.core.errors import NotFound
+from parley.core.limits import PAGE_LIMIT_MAX
 from parley.hub.http.endpoint import Answer, Call
+from parley.hub.http.reads import limit_of
 from parley.hub.http.writes import once_of
 from parley.hub.rules.agents import heartbeat_agent, leave_agent, register_agent
 from parley.wire.answers import AgentResult, Agents, OneAgent
 from parley.wire.entities import AgentState
+from parley.wire.paging import offset_cursor, parse_cursor
 from parley.wire.requests import HeartbeatAgent, LeaveAgent, RegisterAgent
 from parley.workspace import queries
 
@@ -21,8 +24,11 @@ STATES = ("all", *get_args(AgentState))
 async def agents(hub: "Hub", call: Call) -> Answer:
     chosen = call.query.choice("state", STATES)
     state = None if chosen == "all" else cast(AgentState, chosen)
-    found = hub.presence.current(hub.store.read(partial(queries.list_agents, state=state)))
-    return Answer(200, Agents(sorted(found, key=lambda agent: agent.last_seen_at, reverse=True)))
+    limit = limit_of(hub, call, PAGE_LIMIT_MAX)
+    offset = parse_cursor(call.query.text("cursor"), "rows").offset or 0
+    page, more = hub.store.read(partial(queries.list_agents, state=state, limit=limit, offset=offset))
+    found = sorted(hub.presence.current(page), key=lambda agent: agent.last_seen_at, reverse=True)
+    return Answer(200, Agents(found, offset_cursor(offset, limit, more)))
 
 
 async def agent(hub: "Hub", call: Call) -> Answer:

@@ -26,7 +26,11 @@ COORDINATION: tuple[Endpoint, ...] = (
         "Agents, the one last seen first",
         {200: answers.Agents},
         (),
-        (Param("state", "string", "only agents in this state", choices=agents.STATES),),
+        (
+            Param("state", "string", "only agents in this state", choices=agents.STATES),
+            Param("limit", "integer", "rows in the answer", PAGE_LIMIT_MAX, 1, PAGE_LIMIT_MAX),
+            _CURSOR,
+        ),
     ),
     Endpoint(
         "POST",
@@ -57,6 +61,7 @@ COORDINATION: tuple[Endpoint, ...] = (
         (
             Param("status", "string", "only tasks with this status", choices=tasks.STATUSES),
             Param("channel_id", "string", "only tasks of this channel"),
+            Param("topic_id", "string", "only the task of this topic, if it has one"),
             Param("holder", "string", "only tasks that this agent holds or has completed"),
             _LIMIT,
             _CURSOR,

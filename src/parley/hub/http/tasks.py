@@ -52,6 +52,7 @@ async def tasks(hub: "Hub", call: Call) -> Answer:
         now=iso(hub.clock.now_ms()),
         status=None if status == "all" else cast(TaskStatus, status),
         channel_id=id_of(call, "channel_id"),
+        topic_id=id_of(call, "topic_id"),
         holder=call.query.text("holder"),
         limit=limit,
         offset=offset,

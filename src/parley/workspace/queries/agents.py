@@ -6,6 +6,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from parley.core.limits import PAGE_LIMIT_MAX
 from parley.wire.entities import Agent, AgentState
 
 AGENT_COLUMNS: Final = "name, program, model, session, state, registered_at, last_seen_at"
@@ -13,8 +14,10 @@ _AGENT: Final = f"SELECT {AGENT_COLUMNS} FROM agents WHERE name = ?"
 _OF_SESSION: Final = (
     f"SELECT {AGENT_COLUMNS} FROM agents WHERE session = ? ORDER BY state, last_seen_at DESC, name LIMIT 1"
 )
-_AGENTS: Final = f"SELECT {AGENT_COLUMNS} FROM agents ORDER BY last_seen_at DESC, name"
-_AGENTS_IN_STATE: Final = f"SELECT {AGENT_COLUMNS} FROM agents WHERE state = ? ORDER BY last_seen_at DESC, name"
+_NEWEST: Final = "ORDER BY last_seen_at DESC, name LIMIT ? OFFSET ?"
+_AGENTS: Final = f"SELECT {AGENT_COLUMNS} FROM agents {_NEWEST}"
+_AGENTS_HERE: Final = f"SELECT {AGENT_COLUMNS} FROM agents WHERE state = 'active' {_NEWEST}"
+_AGENTS_GONE: Final = f"SELECT {AGENT_COLUMNS} FROM agents WHERE state = 'gone' {_NEWEST}"
 _SILENT: Final = "SELECT name FROM agents WHERE state = 'active' AND last_seen_at <= ? ORDER BY last_seen_at LIMIT ?"
 _REGISTERED: Final = "SELECT name FROM agents WHERE name IN (SELECT value FROM json_each(?))"
 
@@ -31,10 +34,13 @@ def agent_of_session(connection: apsw.Connection, session: str) -> Agent | None:
     return None if row is None else Agent(*row)
 
 
-def list_agents(connection: apsw.Connection, state: AgentState | None = None) -> list[Agent]:
-    """Agents, the one last seen first."""
-    rows = connection.execute(_AGENTS) if state is None else connection.execute(_AGENTS_IN_STATE, (state,))
-    return list(starmap(Agent, rows))
+def list_agents(
+    connection: apsw.Connection, state: AgentState | None = None, *, limit: int = PAGE_LIMIT_MAX, offset: int = 0
+) -> tuple[list[Agent], bool]:
+    """Agents, the one last seen first, and whether there are more. Those that are here are found by an index."""
+    wanted = {None: _AGENTS, "active": _AGENTS_HERE, "gone": _AGENTS_GONE}[state]
+    found = list(starmap(Agent, connection.execute(wanted, (limit + 1, offset))))
+    return found[:limit], len(found) > limit
 
 
 def silent_agents(connection: apsw.Connection, since: str, limit: int) -> list[str]:

@@ -28,12 +28,14 @@ _ENDED: Final = (
 _HELD_BY: Final = f"SELECT {TASK_COLUMNS} FROM tasks WHERE status = 'claimed' AND holder = ? ORDER BY id"
 # As of :now, which is compared once more in Python: here only the right rows have to be found.
 _STATUS_NOW: Final = "CASE WHEN status = 'claimed' AND lease_expires_at <= :now THEN 'open' ELSE status END"
-_LIST: Final = (
-    f"SELECT {TASK_COLUMNS} FROM tasks WHERE (:status IS NULL OR {_STATUS_NOW} = :status)"
+_WANTED: Final = (
+    f"(:status IS NULL OR {_STATUS_NOW} = :status)"
     " AND (:channel_id IS NULL OR channel_id = :channel_id)"
     " AND (:holder IS NULL OR holder = :holder AND NOT (status = 'claimed' AND lease_expires_at <= :now))"
     " ORDER BY id DESC LIMIT :limit OFFSET :offset"
 )
+_LIST: Final = f"SELECT {TASK_COLUMNS} FROM tasks WHERE {_WANTED}"
+_LIST_OF_TOPIC: Final = f"SELECT {TASK_COLUMNS} FROM tasks WHERE topic_id = :topic_id AND {_WANTED}"
 
 
 def hold_of(task: Task) -> Hold:
@@ -60,12 +62,13 @@ def list_tasks(
     now: str,
     status: TaskStatus | None = None,
     channel_id: str | None = None,
+    topic_id: str | None = None,
     holder: str | None = None,
     limit: int,
     offset: int = 0,
 ) -> tuple[list[Task], bool]:
     """Tasks as they are at this time, newest first, and whether there are more."""
-    parameters = {
+    parameters: dict[str, str | int | None] = {
         "now": now,
         "status": status,
         "channel_id": channel_id,
@@ -73,7 +76,11 @@ def list_tasks(
         "limit": limit + 1,
         "offset": offset,
     }
-    found = [task_at(task, now) for task in starmap(Task, connection.execute(_LIST, parameters))]
+    if topic_id is None:
+        rows = connection.execute(_LIST, parameters)
+    else:
+        rows = connection.execute(_LIST_OF_TOPIC, {**parameters, "topic_id": topic_id})
+    found = [task_at(task, now) for task in starmap(Task, rows)]
     return found[:limit], len(found) > limit
 
 

@@ -33,12 +33,12 @@ export function mountTaskBar(app, topicId) {
     if (document.visibilityState !== "visible" || element.hidden) return;
     if (!tickTimes(element) || Date.now() - asked < ASK_AGAIN_MS) return;
     asked = Date.now();
-    app.board.load().catch(() => {});
+    app.board.loadTaskOf(topicId).catch(() => {});
   }
 
   const ticking = setInterval(tick, TICK_MS);
   const stops = [app.board.onChange(draw), app.prefs.onChange((name) => name === "name" && draw())];
-  if (!app.board.loaded) app.board.load().catch(() => {});
+  app.board.loadTaskOf(topicId).catch(() => {});
   draw();
   return {
     element,

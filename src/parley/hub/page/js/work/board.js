@@ -48,6 +48,13 @@ export class Board {
     return this.#loading;
   }
 
+  /** Asks for the task of one topic: of many tasks, `load` brings only the newest. */
+  async loadTaskOf(topicId) {
+    const since = this.#feed.cursor;
+    const { tasks } = await this.#api.get(KINDS.tasks.path, { topic_id: topicId, limit: 1 });
+    for (const task of tasks) if (!this.#isNewer("tasks", task.id, since)) this.keep("tasks", task);
+  }
+
   /** The task that a topic belongs to, or null. */
   taskOf(topicId) {
     let found = null;
