@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from parley.client import AsyncClient, Cursor, FileCursor
 from parley.client.identity import session_of_tools, whoami
-from parley.client.lineage import Process, announce
+from parley.client.lineage import Process, announce, living
 from parley.core.errors import ConnectionFailed, HubNotRunning, ParleyError, ProtocolUnknown, Refused, ShuttingDown
 from parley.core.ids import new_uuid
 from parley.workspace.layout import Workspace
@@ -96,8 +96,11 @@ class Link:
                 self._joined = False
 
     async def leave(self, reason: str) -> None:
-        """Says goodbye, if a hub is there to hear it: what the agent holds is given back."""
-        if self._joined:
+        """Says goodbye, if a hub is there to hear it: what the agent holds is given back.
+
+        An agent that works in another program as well has not left; the last of them says goodbye.
+        """
+        if self._joined and not self._works_elsewhere():
             self._joined = False
             with suppress(ParleyError):
                 await self.client.leave(reason=reason)
@@ -130,6 +133,11 @@ class Link:
     @property
     def _session(self) -> str:
         return f"agent {self._named}"  # as of any program that is told its name
+
+    def _works_elsewhere(self) -> bool:
+        """Whether another program that runs has announced itself under the same name."""
+        own = None if self._process is None else self._process.pid
+        return any(other.name == self.agent and other.pid != own for other in living(self.workspace))
 
     def _take_name(self, name: str) -> None:
         self.agent = name

@@ -4,6 +4,7 @@ Whoever holds something passes on the generation that it came with. A model may 
 counts only while the agent itself is the holder.
 """
 
+import asyncio
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -11,6 +12,7 @@ from msgspec import Meta
 from parley.client import AsyncClient
 from parley.core.errors import InvalidInput
 from parley.core.limits import PAGE_LIMIT_MAX
+from parley.mcp.chosen import chosen_before, keep_chosen
 from parley.mcp.desk import Desk
 from parley.mcp.link import new_key
 from parley.mcp.results import Entry, Result, listing
@@ -160,15 +162,13 @@ async def release(desk: Desk, given: Release) -> Result:
     key = given.idempotency_key or new_key()
 
     async def give_back(client: AsyncClient) -> list[Lease]:
-        if given.lease is None:
-            held = (await client.list_leases(holder=desk.agent, limit=PAGE_LIMIT_MAX)).leases
-        else:
-            held = [(await client.get_lease(given.lease)).lease]
         released: list[Lease] = []
-        for each in held:
-            generation = each.generation if given.generation is None else given.generation
-            own_key = f"{key}.{each.id}" if given.lease is None else key
-            answer = await client.release_lease(each.id, generation, idempotency_key=own_key)
+        for lease_id in [given.lease] if given.lease is not None else await _all_held(desk, client, key):
+            generation = given.generation
+            if generation is None:
+                generation = (await client.get_lease(lease_id)).lease.generation
+            own_key = f"{key}.{lease_id}" if given.lease is None else key
+            answer = await client.release_lease(lease_id, generation, idempotency_key=own_key)
             released.append(answer.lease)
         return released
 
@@ -184,7 +184,8 @@ async def who(desk: Desk, given: Who) -> Result:
     start = parse_cursor(given.cursor, "rows").offset or 0
 
     async def look(client: AsyncClient) -> Result:
-        agents = (await client.list_agents(state=None if given.gone else "active")).agents
+        found = await client.list_agents(state=None if given.gone else "active", cursor=given.cursor)
+        agents = found.agents
         claimed = (await client.list_tasks(status="claimed", limit=PAGE_LIMIT_MAX)).tasks
         leases = (await client.list_leases(limit=PAGE_LIMIT_MAX)).leases
         entries = [
@@ -194,11 +195,11 @@ async def who(desk: Desk, given: Who) -> Result:
                 [task for task in claimed if task.holder == agent.name],
                 [lease for lease in leases if lease.holder == agent.name],
             )
-            for agent in agents[start:]
+            for agent in agents
         ]
 
         def ending(taken: int) -> dict[str, object]:
-            more = taken < len(entries)
+            more = found.cursor is not None or taken < len(entries)
             return {"has_more": more, "cursor": f"o.{start + taken}" if more else None}
 
         head = Entry({"you": desk.agent}, f"{len(agents)} agents")
@@ -222,6 +223,17 @@ TOOLS = (
     Tool("release", "Give leased paths back.", Release, release, writes=True),
     Tool("who", "Who is here, and what each holds.", Who, who),
 )
+
+
+async def _all_held(desk: Desk, client: AsyncClient, key: str) -> list[str]:
+    """The leases that the agent held when it first said, with this key, that it gives all of them back."""
+    folder = desk.link.workspace.agents
+    before = await asyncio.to_thread(chosen_before, folder, desk.agent, key)
+    if before is not None:
+        return before
+    held = [lease.id for lease in (await client.list_leases(holder=desk.agent, limit=PAGE_LIMIT_MAX)).leases]
+    await asyncio.to_thread(keep_chosen, folder, desk.agent, key, held)
+    return held
 
 
 def _one_task(desk: Desk, task: Task | None, key: str) -> Result:
