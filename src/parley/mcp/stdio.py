@@ -4,6 +4,7 @@ It lives as long as the program that started it: it ends when its input ends, wh
 is gone although something else still holds the other end of the pipe.
 """
 
+import importlib.util
 import logging
 import os
 import signal
@@ -11,7 +12,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import anyio
 from mcp.server.context import CallNext, HandlerResult
@@ -24,6 +25,7 @@ from parley.mcp.desk import Desk
 from parley.mcp.link import Link
 from parley.mcp.profiles import tools_of
 from parley.mcp.server import Context, build_server
+from parley.mcp.wire import Incoming, Outgoing
 from parley.mcp.wire_guard import Wire
 from parley.workspace.config import load_settings
 
@@ -45,8 +47,15 @@ def serve_stdio(wire: Wire, folder: Path | None, *, profile: str, program: str |
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="parley mcp: %(levelname)s %(name)s %(message)s"
     )
+    _look_once("sniffio")
     serving = _Serving(folder, profile, program, start)
     anyio.run(serving.run, wire)
+
+
+def _look_once(module: str) -> None:
+    """Lets a module that is not installed stay so: HTTP libraries look for this one several times in every request."""
+    if importlib.util.find_spec(module) is None:
+        cast("dict[str, object]", sys.modules)[module] = None
 
 
 class _Serving:
@@ -66,7 +75,9 @@ class _Serving:
         async with anyio.create_task_group() as tasks:
             for each in (self._end_with_parent, self._end_when_told, self._show_life):
                 tasks.start_soon(each)
-            async with stdio_server(anyio.wrap_file(wire.incoming), anyio.wrap_file(wire.outgoing)) as (read, write):
+            lines = Incoming(wire.incoming.fileno()), Outgoing(wire.outgoing.fileno())
+            # They do what the SDK asks of the files that it wraps.
+            async with stdio_server(*cast("tuple[anyio.AsyncFile[str], anyio.AsyncFile[str]]", lines)) as (read, write):
                 await server.run(read, write, server.create_initialization_options())
             await self._leave()
             tasks.cancel_scope.cancel()
