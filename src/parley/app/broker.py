@@ -108,3 +108,38 @@ def broker_options(options: UpOptions) -> Any:
         version=__version__,
         **given,
     )
+
+
+def back_up(store: str | None, folder: Path | None, target: Path) -> dict[str, Any]:
+    """Copies what a broker holds to a file, also while it serves."""
+    from parley.broker.keeping import back_up
+    from parley.core.clock import SystemClock
+
+    back_up(broker_store(store, broker_folder(folder)), target.absolute(), SystemClock())
+    return {"backup": str(target.absolute()), "bytes": target.stat().st_size}
+
+
+def restore(store: str | None, folder: Path | None, source: Path, *, force: bool) -> dict[str, Any]:
+    """Puts a backup in the place of what a broker holds."""
+    from parley.broker.keeping import restore
+    from parley.core.clock import SystemClock
+
+    epoch = restore(source.absolute(), broker_store(store, broker_folder(folder)), SystemClock(), force=force)
+    return {"restored": str(source.absolute()), "epoch": epoch}
+
+
+def check(store: str | None, folder: Path | None) -> dict[str, Any]:
+    """What is wrong with what a broker holds."""
+    from parley.broker.keeping import check
+    from parley.core.clock import SystemClock
+
+    checked = check(broker_store(store, broker_folder(folder)), SystemClock())
+    return {
+        "sound": checked.sound,
+        "problems": list(checked.problems),
+        "orphans": [
+            {"check": each.check, "meaning": each.meaning, "times": each.times, "examples": list(each.examples)}
+            for each in checked.orphans
+        ],
+        "broken_audits": checked.broken_audits,
+    }

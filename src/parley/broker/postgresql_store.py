@@ -10,10 +10,11 @@ an accepted message is recognised by its id.
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final, LiteralString, TypeVar, cast
 
+import apsw
 import msgspec
 import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
@@ -22,9 +23,16 @@ from parley.broker.calls import AcceptMessage
 from parley.broker.policy import DEFAULT_POLICY, Policy
 from parley.broker.signals import Signal, signals
 from parley.broker.store import StoreMethods
-from parley.broker.tx import Row, Rule
+from parley.broker.tx import Row, Rule, Tx
 from parley.core.clock import Clock
-from parley.core.errors import InternalError, MigrationFailed, ParleyError, SchemaTooNew, ServiceUnavailable
+from parley.core.errors import (
+    InternalError,
+    MigrationFailed,
+    ParleyError,
+    SchemaTooNew,
+    ServiceUnavailable,
+    StartupFailed,
+)
 from parley.core.ids import IdSource, new_uuid
 from parley.sqlite import Outcome, load_migrations
 
@@ -239,3 +247,49 @@ def _unreachable(error: Exception) -> ServiceUnavailable:
 def _caused(error: ParleyError, cause: Exception) -> ParleyError:
     error.__cause__ = cause
     return error
+
+
+@contextlib.contextmanager
+def snapshot(url: str) -> Generator[Callable[[str, Sequence[str]], Iterable[Row]]]:
+    """One moment of the database, table by table, read as it is asked for."""
+    try:
+        with psycopg.connect(url) as connection:
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+            def rows(table: str, columns: Sequence[str]) -> Iterable[Row]:
+                with connection.cursor(name=f"copy_{table}") as cursor:
+                    cursor.execute(cast("LiteralString", f"SELECT {', '.join(columns)} FROM {table}"))
+                    yield from cursor
+
+            yield rows
+    except _FAILED as error:
+        raise _unreachable(error) from error
+
+
+def replace_all(url: str, source: apsw.Connection, clock: Clock, *, force: bool) -> int:
+    """Puts a backup in the place of all that the database holds, in one transaction; the new epoch."""
+    from parley.broker.keeping import IDENTITIES, TABLES, begin_epoch, columns_of, in_parts, rows_of
+
+    with contextlib.closing(PostgresqlStore(url, clock)) as store:
+
+        def replace(tx: Tx) -> int:
+            earlier = tx.one("SELECT value FROM meta WHERE key = 'epoch'")
+            if not force and tx.one("SELECT 1 FROM mesh") is not None:
+                refusal = StartupFailed("The database holds a broker's meshes already")
+                refusal.hint = "Back it up first, then restore with --force."
+                raise refusal
+            tx.run(f"TRUNCATE {', '.join((*TABLES, 'connection', 'rate_budget', 'rate_key'))}")
+            for table in TABLES:
+                columns = columns_of(source, table)
+                marks = ", ".join("?" * len(columns))
+                sql = f"INSERT INTO {table} ({', '.join(columns)}) OVERRIDING SYSTEM VALUE VALUES ({marks})"
+                for part in in_parts(rows_of(source, table)):
+                    tx.many(sql, part)
+            for table, column in IDENTITIES.items():
+                sequence = f"pg_get_serial_sequence('{table}', '{column}')"
+                largest = source.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+                if largest is not None:
+                    tx.one(f"SELECT setval({sequence}, ?)", largest[0])
+            return begin_epoch(tx, int(earlier[0]) if earlier else 0)
+
+        return store.call(replace)

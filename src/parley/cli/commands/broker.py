@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from parley.cli.call import Call, command, group, load_app
+from parley.core.exits import Exit
 
 app = group("Serve meshes of daemons, and keep what a broker holds.")
 
@@ -92,3 +93,58 @@ def up(
         sys.stdout.flush()
 
     return broker.serve(options, on_ready=ready, log_file=log_file)
+
+
+@command(app, "backup")
+def backup(
+    call: Call,
+    file: Annotated[Path, typer.Argument(help="A file that does not exist yet.")],
+    store: StoreOption = None,
+    folder: FolderOption = None,
+) -> None:
+    """Copy all that a broker holds to a file, also while it serves."""
+    made = load_app("broker").back_up(store, folder, file)
+    if call.json:
+        call.out.data(made)
+    else:
+        call.out.line(f"Copied to {made['backup']}, {made['bytes']} bytes.")
+
+
+@command(app, "restore")
+def restore(
+    call: Call,
+    file: Annotated[Path, typer.Argument(help="A file that `parley broker backup` made.")],
+    store: StoreOption = None,
+    folder: FolderOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what the store holds.")] = False,
+) -> None:
+    """Put a backup in the place of what a broker holds.
+
+    The broker must not be running. A file that is replaced is kept beside the new one. A new epoch begins.
+    """
+    made = load_app("broker").restore(store, folder, file, force=force)
+    if call.json:
+        call.out.data(made)
+    else:
+        call.out.line(f"Restored {made['restored']}; this is epoch {made['epoch']}.")
+
+
+@command(app, "check")
+def check(call: Call, store: StoreOption = None, folder: FolderOption = None) -> int:
+    """Check what a broker holds: the file, orphans, and the chains of the audit logs.
+
+    Exits with 5 when something does not fit.
+    """
+    found = load_app("broker").check(store, folder)
+    if call.json:
+        call.out.data(found)
+    else:
+        for problem in found["problems"]:
+            call.out.line(f"The file is damaged: {problem}")
+        for each in found["orphans"]:
+            call.out.line(f"{each['check']}: {each['meaning']} ({each['times']} times)")
+        for slug, number in found["broken_audits"].items():
+            call.out.line(f"The audit log of {slug} does not hold from entry {number} on.")
+        if found["sound"]:
+            call.out.line("All fits.")
+    return Exit.OK if found["sound"] else Exit.DAMAGE
