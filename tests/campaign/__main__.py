@@ -88,7 +88,7 @@ def _campaigns(options: argparse.Namespace, left: Path) -> dict[str, Callable[[P
             agents=options.workers,
             tasks=10 * options.workers,
             leases=25 * options.workers,
-            kills=options.workers // 2,
+            kills=options.workers,
             seed=options.seed,
         ),
         "mesh_kill": lambda _: mesh_kills(rounds=options.mesh_kills, seed=options.seed),

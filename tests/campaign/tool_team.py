@@ -52,8 +52,8 @@ class World:
     leases: int
     kills: int
     completed: set[str] = field(default_factory=set)
+    leased: set[str] = field(default_factory=set)
     over: bool = False
-    leased: int = 0
     refused: int = 0
     killed: int = 0
 
@@ -78,15 +78,17 @@ async def tool_team(folder: Path, *, agents: int, tasks: int, leases: int, kills
         close_quietly(database)
     done = [event.data["task"]["id"] for event in log if event.name == "task.completed"]
     report.violations += hold_problems(log)
+    leased = {event.data["lease"]["id"] for event in log if event.name == "lease.acquired"}
     report.violations += [f"{task_id} was said to be done, and is not" for task_id in world.completed - set(done)]
+    report.violations += [f"{lease_id} was said to be given, and was not" for lease_id in world.leased - leased]
     if len(done) != tasks:
         report.violations.append(f"{len(done)} of {tasks} tasks were done")
     report.control = control(log)
-    report.runs = 1
+    report.runs = tasks
     report.facts = {
         "agents": agents,
         "tasks": len(world.completed),
-        "leases": world.leased,
+        "leases": len(world.leased),
         "conflicts": world.refused,
         "killed": world.killed,
         "events": len(log),
@@ -115,7 +117,7 @@ async def _agent(world: World, number: int) -> None:
                 working = asyncio.create_task(_work(world, agent, name))
                 if doomed:
                     await asyncio.wait({working}, timeout=world.rng.uniform(*LIFE_SECONDS))
-                    if not working.done():
+                    if not working.done() and world.killed < world.kills:
                         world.killed += 1
                         killed = True
                         kill(working)
@@ -151,7 +153,7 @@ async def _work(world: World, agent: Agent, name: str) -> None:
     for held in (await agent.call("tasks", mine=True, limit=200))["tasks"]:
         if held["status"] == "claimed":  # from a life before this one
             await _complete(world, agent, held)
-    while not world.over or world.leased < world.leases:
+    while not world.over or len(world.leased) < world.leases:
         rows = (await agent.call("claim_task", ttl_seconds=TTL_SECONDS))["tasks"]
         for _ in range(world.rng.randint(1, 4)):
             await _lease(world, agent)
@@ -186,8 +188,8 @@ async def _lease(world: World, agent: Agent) -> None:
         assert result.structured_content["code"] == "LEASE_CONFLICT", result.structured_content
         world.refused += 1
         return
-    world.leased += 1
     (lease,) = result.structured_content["leases"]
+    world.leased.add(lease["id"])
     released = await agent.raw("release", lease=lease["id"], generation=lease["generation"])
     if released.is_error:
         assert released.structured_content["code"] == "LEASE_LOST", released.structured_content
