@@ -13,6 +13,7 @@ The daemon is found by its socket; if none answers, ``DaemonNotRunning`` is rais
 
 import contextlib
 import json
+import socket
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
@@ -40,6 +41,7 @@ class DaemonClient:
         import httpx
 
         self.home = home or daemon_home()
+        self._met = False
         transport = httpx.HTTPTransport(uds=str(self.home.socket))
         self._http = httpx.Client(base_url=_BASE, transport=transport, timeout=TIMEOUT_SECONDS, trust_env=False)
 
@@ -133,13 +135,26 @@ class DaemonClient:
             raise error_from(Reply(answer.status_code, answer.content, answer.headers.get("retry-after")))
         return json.loads(answer.content)
 
+    def _look(self) -> None:
+        """Sees whether anybody listens, with a socket of our own: the library leaves one open when nobody does."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(TIMEOUT_SECONDS)
+            try:
+                probe.connect(str(self.home.socket))
+            except OSError as error:
+                raise DaemonNotRunning(f"No daemon answers at {self.home.socket}: {error.strerror}") from error
+        self._met = True
+
     @contextlib.contextmanager
     def _reaching(self) -> Generator[None]:
         import httpx
 
+        if not self._met:
+            self._look()
         try:
             yield
         except httpx.TransportError as error:
+            self._met = False
             raise DaemonNotRunning(f"No daemon answers at {self.home.socket}: {error}") from error
 
 
