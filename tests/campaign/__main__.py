@@ -24,6 +24,7 @@ from tests.campaign.disk import failing_operations, power_cuts
 from tests.campaign.full_disk import full_disk
 from tests.campaign.kill import kill_cycles
 from tests.campaign.lake import lake_kills
+from tests.campaign.mesh.faults import mesh_faults
 from tests.campaign.mesh.kill import mesh_kills
 from tests.campaign.report import Report
 from tests.campaign.soak import soak
@@ -42,6 +43,7 @@ NAMES = (
     "team",
     "tool_team",
     "mesh_kill",
+    "mesh_faults",
     "lake",
     "soak",
     "audit",
@@ -92,6 +94,7 @@ def _campaigns(options: argparse.Namespace, left: Path) -> dict[str, Callable[[P
             seed=options.seed,
         ),
         "mesh_kill": lambda _: mesh_kills(rounds=options.mesh_kills, seed=options.seed),
+        "mesh_faults": lambda _: mesh_faults(messages=options.mesh_messages, seed=options.seed),
         "lake": lambda folder: lake_kills(folder, kills=options.lake_kills, seed=options.seed),
         "soak": lambda folder: soak(folder, seconds=options.soak_seconds, seed=options.seed),
         "audit": lambda _: audit_left(left, seed=options.seed),
@@ -119,6 +122,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=300, help="feeds that are asked for at once")
     parser.add_argument("--workers", type=int, default=20, help="programs, and then agents, that share ten tasks each")
     parser.add_argument("--mesh-kills", type=int, default=1_000, help="kill -9 of a daemon or a broker at a given step")
+    parser.add_argument("--mesh-messages", type=int, default=3_000, help="messages of each daemon in a bad network")
     parser.add_argument("--lake-kills", type=int, default=100, help="kill -9 of those who fill a lake")
     parser.add_argument("--soak-seconds", type=float, default=60.0, help="length of the steady load")
     parser.add_argument("--folder", type=Path, help="where to work; the system's temporary folder if omitted")

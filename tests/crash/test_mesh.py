@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.campaign.mesh.faults import mesh_faults
 from tests.campaign.mesh.kill import POINTS, mesh_kills
 
 SEED = 20260204
@@ -14,3 +15,10 @@ async def test_kill_9_at_each_step_loses_nothing_and_doubles_nothing(store: str)
     assert report.violations == []
     assert set(report.facts["deaths"]) == set(POINTS)
     assert report.control, "the hasty daemon must be found"
+
+
+async def test_a_bad_network_loses_nothing_and_a_mesh_in_trouble_is_alone_with_it() -> None:
+    report = await mesh_faults(messages=60, seed=SEED)
+    assert report.violations == []
+    assert report.facts["cuts"] > 5
+    assert report.control, "a message too few and one too many must be found"

@@ -1,8 +1,8 @@
 """A network between daemons and a broker that can be made bad. Its address stays, wherever the broker is.
 
-It passes WebSocket frames on. A daemon is told by the path that it asks for, so that the trouble of one is not the
-trouble of another. Frames can be delayed and doubled; connections can be cut, or kept open in silence for both ends, as
-by a router that forgot them.
+It passes WebSocket frames on. A connection is known by the path that it asks for, ``daemon.mesh``, and trouble is made
+for a daemon, for a mesh, or for one mesh of one daemon. Frames can be delayed and doubled; connections can be cut, kept
+open in silence for both ends, as by a router that forgot them, or not let in at all.
 """
 
 import asyncio
@@ -28,6 +28,9 @@ class Trouble:
     doubling: float = 0.0
 
 
+CALM = Trouble()
+
+
 @dataclass
 class _Link:
     """One connection through the proxy."""
@@ -45,6 +48,8 @@ class FaultProxy:
     def __init__(self, seed: int) -> None:
         self.target: int | None = None
         self.troubles: dict[str, Trouble] = {}
+        self.shut: set[str] = set()
+        """Daemons and meshes that are not let in."""
         self.frames = 0
         self.cuts = 0
         self._rng = random.Random(seed)
@@ -65,7 +70,7 @@ class FaultProxy:
         await self._server.wait_closed()
 
     def url(self, name: str) -> str:
-        """The broker's address for this daemon."""
+        """The broker's address for this connection."""
         assert self._server is not None
         port = next(iter(self._server.sockets)).getsockname()[1]
         return f"ws://127.0.0.1:{port}/{name}"
@@ -84,12 +89,15 @@ class FaultProxy:
             link.silent = True
 
     def _of(self, name: str | None) -> list[_Link]:
-        return [link for link in self._links if name in (None, link.name)]
+        return [link for link in self._links if name is None or name in _names(link)]
+
+    def _trouble(self, link: _Link) -> Trouble:
+        return next((self.troubles[name] for name in _names(link) if name in self.troubles), CALM)
 
     async def _pass(self, near: ServerConnection) -> None:
         assert near.request is not None
         name = near.request.path.strip("/").split("/")[0]
-        if self.target is None:
+        if self.target is None or self.shut.intersection(name.split(".")):
             near.transport.abort()
             return
         with contextlib.suppress(OSError, ConnectionClosed, TimeoutError):
@@ -122,7 +130,7 @@ class FaultProxy:
         try:
             async for data in source:
                 self.frames += 1
-                trouble = self.troubles.get(link.name, Trouble())
+                trouble = self._trouble(link)
                 if trouble.delay_seconds:
                     await asyncio.sleep(trouble.delay_seconds * self._rng.random())
                 if link.silent:
@@ -135,6 +143,10 @@ class FaultProxy:
         if not link.silent:
             with contextlib.suppress(ConnectionClosed, OSError):
                 await sink.close(source.close_code or 1001, source.close_reason or "")
+
+
+def _names(link: _Link) -> list[str]:
+    return [link.name, *link.name.split(".")]
 
 
 def _is_spared(data: str | bytes) -> bool:

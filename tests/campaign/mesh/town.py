@@ -35,8 +35,8 @@ SETTLE_SECONDS = 90.0
 ANSWER_SECONDS = 30.0
 LOOK_SECONDS = 0.02
 TO_ALL: tuple[DestinationKind, str] = ("queue", "*")
-_LEFT = "SELECT count(*) FROM outbox WHERE status IN ('pending', 'inflight')"
-_OPEN = "SELECT count(*) FROM delivery_queue WHERE state IN ('queued', 'leased')"
+_LEFT = "SELECT mesh_id FROM outbox WHERE status IN ('pending', 'inflight')"
+_OPEN = "SELECT mesh_id FROM delivery_queue WHERE state IN ('queued', 'leased')"
 
 
 class Town:
@@ -86,9 +86,9 @@ class Town:
     async def has_died(self, name: str, seconds: float) -> bool:
         return await asyncio.to_thread(self.nodes[name].wait, seconds)
 
-    def compose(self, name: str) -> Asked:
-        """A message that can be delivered, from this daemon."""
-        mesh_id = self.rng.choice(self.people.meshes_of(name))
+    def compose(self, name: str, mesh_id: str | None = None) -> Asked:
+        """A message that can be delivered, from this daemon, in this mesh or any of its own."""
+        mesh_id = mesh_id or self.rng.choice(self.people.meshes_of(name))
         peers = [each for each in self.people.in_mesh(mesh_id) if each != name]
         self._numbers += 1
         to_one: tuple[DestinationKind, str] = ("dm", self.people.members[mesh_id, self.rng.choice(peers)].pubkey)
@@ -122,17 +122,27 @@ class Town:
             while not await self.ask(message):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(LOOK_SECONDS)
 
-    async def come_to_rest(self) -> list[str]:
-        """Waits until nothing is on its way; what is, if it stays so."""
+    async def come_to_rest(self, mesh_id: str | None = None) -> list[str]:
+        """Waits until nothing is on its way, in this mesh or any; what is, if it stays so."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_SECONDS):
-                while self._on_its_way():  # noqa: ASYNC110 - other processes
+                while self._on_its_way(mesh_id):  # noqa: ASYNC110 - other processes
                     await asyncio.sleep(LOOK_SECONDS)
                 return []
-        return [f"never came to rest: {what}" for what in self._on_its_way()]
+        return [f"never came to rest: {what}" for what in self._on_its_way(mesh_id)]
+
+    def is_waiting(self, messages: list[Asked]) -> bool:
+        """Whether all of these are still to be sent."""
+        open_rows = {(name, row[0]) for name, rows in self.state().outbox.items() for row in rows if row[4] != "done"}
+        return all((each.daemon, each.client_message_id) in open_rows for each in messages)
 
     def judge(self, *, at_the_end: bool) -> list[str]:
         """What is wrong in the databases."""
+        judge = Judge(self.state(), self.people, self.ledger)
+        return judge.in_the_end() if at_the_end else judge.always()
+
+    def state(self) -> State:
+        """What all databases hold now."""
         state = State()
         with contextlib.closing(self._open_broker()) as database:
             state.read_broker(database)
@@ -143,8 +153,7 @@ class Town:
                 contextlib.closing(open_reader(home.inbox)) as inbox,
             ):
                 state.read_daemon(name, outbox, inbox)
-        judge = Judge(state, self.people, self.ledger)
-        return judge.in_the_end() if at_the_end else judge.always()
+        return state
 
     def _settle_in(self, meshes: int) -> Population:
         with contextlib.closing(self._open_store()) as store:
@@ -154,7 +163,9 @@ class Town:
             prepare_home(home)
             memberships = Memberships(home.memberships)
             for mesh_id in people.meshes_of(name):
-                memberships.put(replace(people.members[mesh_id, name], broker_url=self.proxy.url(name)))
+                membership = people.members[mesh_id, name]
+                url = self.proxy.url(f"{name}.{membership.slug}")
+                memberships.put(replace(membership, broker_url=url))
         return people
 
     def _open_store(self) -> Any:
@@ -167,15 +178,16 @@ class Town:
             return psycopg.connect(self._store, autocommit=True)
         return open_reader(Path(self._store))
 
-    def _on_its_way(self) -> list[str]:
+    def _on_its_way(self, mesh_id: str | None = None) -> list[str]:
         found: list[str] = []
+        meshes = [mesh_id] if mesh_id else self.people.mesh_ids
         with contextlib.closing(self._open_broker()) as database:
-            deliveries = int(database.execute(_OPEN).fetchone()[0])
-            found += [f"{deliveries} deliveries"] * (deliveries > 0)
+            waiting = [each for each in database.execute(_OPEN).fetchall() if each[0] in meshes]
+            found += [f"{len(waiting)} deliveries"] if waiting else []
         for name in self.names:
             with contextlib.closing(open_reader(self.home(name).outbox)) as outbox:
-                rows = int(str(outbox.execute(_LEFT).fetchall()[0][0]))
-            found += [f"{rows} rows of {name}"] * (rows > 0)
+                rows = [each for each in outbox.execute(_LEFT).fetchall() if each[0] in meshes]
+            found += [f"{len(rows)} rows of {name}"] if rows else []
         return found
 
     def _caller(self, name: str) -> httpx.AsyncClient:
