@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from parley.broker.fanout import Fanout
 from parley.broker.rules.members import Member, Role, add_member, create_mesh
-from parley.broker.session import Ask, Close, Effect, Expel, Joined, Reply, Session, Setting, Tell, Wake
+from parley.broker.session import Ask, Close, Effect, Expel, Joined, Kick, Reply, Session, Setting, Tell, Wake
 from parley.broker.store import BrokerStore
 from parley.core import sealing
 from parley.core.clock import ManualClock
@@ -32,7 +32,7 @@ def pubkey_of(name: str) -> str:
     return sealing.public_key(seed_of(name)).hex()
 
 
-def signed_hello(member: Member, challenge: Challenge, instance: str = "i1", **changes: Any) -> Hello:
+def signed_hello(member: Member, challenge: Challenge, instance: str = "i1", host: str = "", **changes: Any) -> Hello:
     """A hello as the member's daemon says it; ``changes`` are made after it was signed."""
     values: dict[str, Any] = {
         "mesh_id": member.mesh_id,
@@ -40,6 +40,7 @@ def signed_hello(member: Member, challenge: Challenge, instance: str = "i1", **c
         "pubkey": member.pubkey,
         "signature": "0" * 128,
         "instance_id": instance,
+        "host_fingerprint": host,
     }
     said = hello_bytes(nonce=challenge.nonce, broker_id=challenge.broker_id, hello=Hello(**values))
     values["signature"] = sealing.sign(seed_of(member.display_name), said).hex()
@@ -122,6 +123,10 @@ class Line:
         self.say(Request(7, method, params))
         return self.last(Answer)
 
+    def say_request(self, method: str, **params: Any) -> None:
+        """A request after which there may be nobody left to be answered."""
+        self.say(Request(7, method, params))
+
     def result(self, method: str, **params: Any) -> Any:
         answer = self.request(method, **params)
         assert answer.problem is None, answer.problem
@@ -172,6 +177,9 @@ class Line:
             case Expel(member_ids):
                 for connection_id in desk.fanout.of_members(member_ids):
                     desk.lines[connection_id].perform(desk.lines[connection_id].session.on_expelled())
+            case Kick(member_ids):
+                for connection_id in desk.fanout.of_members(member_ids):
+                    desk.lines[connection_id].perform(desk.lines[connection_id].session.on_kicked())
             case Tell(mesh_id, notice):
                 for connection_id in desk.fanout.of_mesh(mesh_id):
                     desk.lines[connection_id].perform(desk.lines[connection_id].session.on_notice(notice))

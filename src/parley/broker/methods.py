@@ -31,6 +31,8 @@ class Done(NamedTuple):
     """Members for whom something may be due."""
     ended: tuple[str, ...] = ()
     """Members who are none any more; their connections are closed."""
+    kicked: tuple[str, ...] = ()
+    """Members whose connections are closed, and who stay members."""
     notices: tuple[Notice, ...] = ()
     """What all members of the mesh are told."""
     mesh_id: str = ""
@@ -164,6 +166,13 @@ def _leave(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
     return _ended(tx, caller, caller.member_id, "left")
 
 
+def _kick(tx: Tx, caller: Member, params: wire.OfMember) -> Done:
+    member = members.active_member(tx, caller.mesh_id, params.member_id)
+    invites.role_below(caller, member)
+    audit.record(tx, caller.mesh_id, "member_kicked", caller.member_id, member_id=member.member_id)
+    return Done({"member_id": member.member_id}, kicked=(member.member_id,))
+
+
 def _revoke(tx: Tx, caller: Member, params: wire.OfMember) -> Done:
     invites.role_below(caller, members.get_member(tx, caller.mesh_id, params.member_id))
     return _ended(tx, caller, params.member_id, "revoked")
@@ -265,6 +274,7 @@ _HANDLERS: Final[dict[str, Callable[[Tx, Member, Any], Done]]] = {
     "redeliver": _redeliver,
     "rotate_key": _rotate_key,
     "leave": _leave,
+    "kick": _kick,
     "revoke": _revoke,
     "ban": _ban,
     "unban": _unban,

@@ -18,7 +18,7 @@ from parley.broker.gate import Gate
 from parley.broker.policy import Policy
 from parley.broker.rules.presence import seen
 from parley.broker.rules.retention import sweep, sweep_leases
-from parley.broker.session import Ask, Close, Effect, Expel, Joined, Reply, Session, Setting, Tell, Wake
+from parley.broker.session import Ask, Close, Effect, Expel, Joined, Kick, Reply, Session, Setting, Tell, Wake
 from parley.broker.signals import Signal
 from parley.broker.tx import Rule
 from parley.core.clock import Clock
@@ -120,6 +120,7 @@ class Broker:
         """What another broker on the same database did."""
         self._wake(signal.wake)
         self._expel(signal.expel)
+        self._kick(signal.kick)
         for connection_id in signal.replaced:
             self._replace(connection_id)
         for told in signal.told:
@@ -154,6 +155,8 @@ class Broker:
                 self._wake(member_ids)
             case Expel(member_ids):
                 self._expel(member_ids)
+            case Kick(member_ids):
+                self._kick(member_ids)
             case Tell(mesh_id, notice):
                 self.tell(mesh_id, notice)
             case _:
@@ -186,6 +189,11 @@ class Broker:
         for connection_id in self._fanout.of_members(member_ids):
             line = self._lines[connection_id]
             line.perform(line.session.on_expelled())
+
+    def _kick(self, member_ids: tuple[str, ...]) -> None:
+        for connection_id in self._fanout.of_members(member_ids):
+            line = self._lines[connection_id]
+            line.perform(line.session.on_kicked())
 
     def _replace(self, connection_id: str) -> None:
         line = self._lines.get(connection_id)

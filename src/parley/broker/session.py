@@ -30,6 +30,7 @@ from parley.core.broker_errors import (
     FeatureUnavailable,
     HelloRefused,
     MembershipEnded,
+    NotAllowed,
 )
 from parley.core.errors import InternalError, InvalidInput, ParleyError, RateLimited, ServiceUnavailable, ShuttingDown
 from parley.sqlite import Outcome
@@ -110,6 +111,12 @@ class Expel(NamedTuple):
     member_ids: tuple[str, ...]
 
 
+class Kick(NamedTuple):
+    """The connections of these members are to be ended with ``on_kicked``."""
+
+    member_ids: tuple[str, ...]
+
+
 class Tell(NamedTuple):
     """A notice for everybody who is connected in the mesh."""
 
@@ -117,7 +124,7 @@ class Tell(NamedTuple):
     notice: Notice
 
 
-Effect = Reply | Close | Ask | Joined | Wake | Expel | Tell
+Effect = Reply | Close | Ask | Joined | Wake | Expel | Kick | Tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +258,10 @@ class Session:
         """The member is none any more."""
         return self._end(MembershipEnded("The member is no longer one of this mesh", reason="ended"), ENDED)
 
+    def on_kicked(self) -> list[Effect]:
+        """An admin wants the connection closed."""
+        return self._end(NotAllowed("An admin of the mesh closed the connection", reason="kicked"), KICKED)
+
     def on_stopping(self) -> list[Effect]:
         """The broker stops. What was sent and not answered comes again, to the broker that is there then."""
         return self._end(ShuttingDown("The broker is shutting down"), GOING_AWAY)
@@ -346,10 +357,7 @@ class Session:
         effects: list[Effect] = [Reply(Answer(request_id, done.result))]
         if done.woken:
             effects.append(Wake(done.woken))
-        effects += [Tell(self.mesh_id, notice) for notice in done.notices]
-        if done.ended:
-            effects.append(Expel(done.ended))
-        return effects
+        return effects + self._for_others(done)
 
     def _claim(self, now: int) -> list[Effect]:
         room = self._setting.policy.window - len(self._pushed)
@@ -390,11 +398,15 @@ class Session:
         if kind == "accepted":
             outcome_value = cast("AcceptOutcome", outcome.value)
             return [Wake(outcome_value.woken)] if outcome_value.woken else []
-        if kind == "answered":
-            done = cast("Done", outcome.value)
-            told: list[Effect] = [Tell(self.mesh_id, notice) for notice in done.notices]
-            return [*told, Expel(done.ended)] if done.ended else told
-        return []
+        return self._for_others(cast("Done", outcome.value)) if kind == "answered" else []
+
+    def _for_others(self, done: Done) -> list[Effect]:
+        effects: list[Effect] = [Tell(self.mesh_id, notice) for notice in done.notices]
+        if done.ended:
+            effects.append(Expel(done.ended))
+        if done.kicked:
+            effects.append(Kick(done.kicked))
+        return effects
 
     def _ask(self, kind: str, rule: Rule[Any], about: Any = None) -> list[Effect]:
         self._tokens += 1

@@ -32,6 +32,7 @@ class Signal(msgspec.Struct, frozen=True, omit_defaults=True):
     origin: str
     wake: tuple[str, ...] = ()
     expel: tuple[str, ...] = ()
+    kick: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     """Connections, by their ids."""
     told: tuple[Told, ...] = ()
@@ -41,6 +42,7 @@ def signals(origin: str, values: Iterable[Any]) -> list[Signal]:
     """What the values of committed rules mean to other brokers, in few signals."""
     wake: dict[str, None] = {}
     expel: dict[str, None] = {}
+    kick: dict[str, None] = {}
     replaced: list[str] = []
     told: list[Told] = []
     for value in values:
@@ -51,9 +53,11 @@ def signals(origin: str, values: Iterable[Any]) -> list[Signal]:
         elif isinstance(value, Done):
             wake.update(dict.fromkeys(value.woken))
             expel.update(dict.fromkeys(value.ended))
+            kick.update(dict.fromkeys(value.kicked))
             told += [Told(value.mesh_id, notice) for notice in value.notices]
     made = [Signal(origin, wake=part) for part in _parts(list(wake))]
     made += [Signal(origin, expel=part) for part in _parts(list(expel))]
+    made += [Signal(origin, kick=part) for part in _parts(list(kick))]
     made += [Signal(origin, replaced=part) for part in _parts(replaced)]
     made += [Signal(origin, told=(each,)) for each in told]
     return made

@@ -165,6 +165,9 @@ METHODS: Final[dict[str, Method]] = {
         CreateInvite, "admin", "invite_id, created", "let an invite be used that the member signed"
     ),
     "revoke_invite": Method(OfInvite, "admin", "invite_id, changed", "let an invite be used no more"),
+    "kick": Method(
+        OfMember, "admin", "member_id", "close a member's connections; its daemon stays away until it is started again"
+    ),
     "revoke": Method(OfMember, "admin", "member_id, state", "remove a member"),
     "ban": Method(OfMember, "admin", "member_id, state", "remove a member, whose key may not join again"),
     "unban": Method(OfMember, "admin", "member_id, state", "let a key join again"),
