@@ -3,6 +3,7 @@
 import asyncio
 import random
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,9 @@ from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import LocalError, PayloadTooLarge
 from parley.core.ids import new_uuid
 from parley.daemon.feed import Feed
-from parley.daemon.inbox.events import append_event, prune_events
+from parley.daemon.hooks.config import load_hooks
+from parley.daemon.hooks.runner import HookRunner
+from parley.daemon.inbox.events import DaemonEvent, append_event, prune_events
 from parley.daemon.inbox.retention import prune_inbox
 from parley.daemon.key_archive import KeyArchive
 from parley.daemon.link import HELLO_REFUSED
@@ -101,6 +104,7 @@ class Daemon:
         self.sessions.load()
         self.feed = Feed(settings.ipc.streams_max, settings.ipc.stream_queue_max)
         self.store = DaemonStore(home, clock)
+        self.hooks = HookRunner(self, load_hooks(home.hooks))
         self.meshes: dict[str, Mesh] = {}
         self.ended = asyncio.Event()
         """Set when every mesh is over for good; ``refusal`` tells why."""
@@ -124,12 +128,14 @@ class Daemon:
             await self._tell_of_lost_inbox(self.store.set_aside)
         for membership in self.memberships.all():
             self.attach(membership)
+        self.hooks.start()
         self._upkeep = asyncio.create_task(self._keep_up())
 
     async def stop(self) -> bool:
         """Ends the connections, then the databases. False if a writer did not end in time."""
         if self._upkeep is not None:
             self._upkeep.cancel()
+        await self.hooks.stop()
         await asyncio.gather(*(mesh.stop() for mesh in self.meshes.values()))
         self.feed.close()
         return await self.store.close(timeout=10)
@@ -148,7 +154,7 @@ class Daemon:
             clock=self.clock,
             jitter=random.random,
             log=self.log,
-            on_events=self.feed.publish,
+            on_events=self._on_events,
             on_end=self._on_end,
             refill=self.store.set_aside is not None,
         )
@@ -285,6 +291,10 @@ class Daemon:
         waiting = self.store.read_outbox(waiting_rows)
         table = self.settings.outbox
         return max(waiting / table.rows_max, _size(self.home.outbox) / table.bytes_max)
+
+    def _on_events(self, events: Sequence[DaemonEvent]) -> None:
+        self.feed.publish(events)
+        self.hooks.on_events(events)
 
     def _on_end(self, error: LocalError) -> None:
         rotating = next((each for each in self.memberships.all() if each.next_seed and self._is_refused(each)), None)

@@ -51,6 +51,10 @@ class DaemonHome:
         return self.root / "sessions.json"
 
     @property
+    def hooks(self) -> Path:
+        return self.root / "hooks"
+
+    @property
     def config(self) -> Path:
         return self.root / "daemon.toml"
 

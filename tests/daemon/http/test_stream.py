@@ -9,7 +9,7 @@ from parley.client.daemon import StreamedEvent, parse_events
 from parley.daemon.feed import Feed, Follower
 from parley.daemon.inbox.events import append_event, prune_events
 from parley.daemon.inbox.receive import Received, receive
-from tests.daemon.desk import Desk, MakeDesk
+from tests.daemon.desk import BOB, Desk, MakeDesk
 from tests.daemon.world import event, opens, push
 
 LATER = 4_102_444_800_000
@@ -20,7 +20,7 @@ async def arrive(desk: Desk, number: int) -> Received:
     received = await desk.daemon.store.write_inbox(
         lambda db: receive(
             db,
-            push(number, f"m-{number}", f"text {number}"),
+            push(number, f"m-{number}", f"text {number}", sender=BOB),
             opens,
             mesh_id="mesh_team",
             recipient_id="mem_team",

@@ -17,6 +17,7 @@ EventKind = Literal[
     "outbox_pressure_high",
     "inbox_corruption_recovered",
     "feature_negotiation_failed",
+    "hook_executed",
     "system",
 ]
 
