@@ -146,7 +146,7 @@ class Town:
         state = State()
         with contextlib.closing(self._open_broker()) as database:
             state.read_broker(database)
-        for name in self.names:
+        for name in self._started():
             home = self.home(name)
             with (
                 contextlib.closing(open_reader(home.outbox)) as outbox,
@@ -184,11 +184,15 @@ class Town:
         with contextlib.closing(self._open_broker()) as database:
             waiting = [each for each in database.execute(_OPEN).fetchall() if each[0] in meshes]
             found += [f"{len(waiting)} deliveries"] if waiting else []
-        for name in self.names:
+        for name in self._started():
             with contextlib.closing(open_reader(self.home(name).outbox)) as outbox:
                 rows = [each for each in outbox.execute(_LEFT).fetchall() if each[0] in meshes]
             found += [f"{len(rows)} rows of {name}"] if rows else []
         return found
+
+    def _started(self) -> list[str]:
+        """Daemons that ever ran."""
+        return [name for name in self.names if name in self.nodes]
 
     def _caller(self, name: str) -> httpx.AsyncClient:
         if name not in self._callers:
