@@ -69,6 +69,12 @@ async def test_direct_messages_topics_groups_and_broadcasts_arrive_readable(pair
         (f"to {to}", to, "alice") for to in ("bob", "#alerts", "@ops", "*")
     }
     await alice.until(lambda: alice.states() == {"done": 4})
+    sent = next(each for each in (await alice.unix.get("/v1/outbox")).json()["items"] if each["to"] == "bob")
+    states: list[str] = []
+    async with asyncio.timeout(60):
+        while states != ["delivered"]:  # bob's word may still be on its way to the broker
+            shown = (await alice.unix.get(f"/v1/outbox/{sent['id']}")).json()
+            states = [each["state"] for each in shown["deliveries"]]
     first = next(each for each in items if each["kind"] == "dm")
     await sends(bob, "alice", "back", reply_to_id=first["broker_message_id"])
     await alice.until(lambda: alice.bodies() == ["back"])
@@ -102,6 +108,16 @@ async def test_a_broker_that_is_killed_in_mid_stream_loses_and_doubles_nothing(
         await bob.until(lambda: len(bob.bodies()) >= 60)
         await alice.until(lambda: alice.states() == {"done": 60})
     assert sorted(map(str, bob.bodies()), key=int) == [str(number) for number in range(60)]
+
+
+async def test_names_mean_the_same_after_a_restart_while_the_broker_is_away(
+    tmp_path: Path, make_desk: MakeDesk
+) -> None:
+    with broker(tmp_path / "broker", "--open-creation") as serving:
+        alice, _ = await met(serving.url, "away", make_desk)
+    await alice.close()
+    again = await make_desk(name="alice", empty=True)
+    await sends(again, "bob", "later")
 
 
 async def test_a_lost_inbox_is_filled_again_by_the_broker(pair: tuple[Desk, Desk], make_desk: MakeDesk) -> None:

@@ -21,6 +21,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from parley.core.canonical import canonical_json
@@ -38,6 +39,9 @@ DIRECT_OVERHEAD_BYTES: Final = NONCE_BYTES + _TAG_BYTES + _DIGEST_BYTES
 """How much longer a sealed direct message is than its text."""
 SHARED_OVERHEAD_BYTES: Final = NONCE_BYTES + _TAG_BYTES
 
+_PAIRS_CACHED: Final = 64
+_SECRETS_CACHED: Final = 4_096
+"""Peers whose shared secret is kept at hand: to make it anew takes longer than to seal a message with it."""
 _MESSAGE: Final = "parley message 1"
 _MESH_KEY: Final = "parley mesh key 1"
 _SAFETY_GROUPS: Final = 6
@@ -158,6 +162,7 @@ def safety_number(one: bytes, other: bytes) -> str:
     return " ".join(f"{group:05d}" for group in groups)
 
 
+@lru_cache(_PAIRS_CACHED)
 def _pair(seed: bytes) -> tuple[bytes, bytes]:
     from nacl import bindings
 
@@ -172,6 +177,7 @@ def _digest(purpose: str, parts: tuple[str | int, ...]) -> bytes:
     return hashlib.blake2b(canonical_json([purpose, *parts]), digest_size=_DIGEST_BYTES).digest()
 
 
+@lru_cache(_SECRETS_CACHED)
 def _shared_secret(seed: bytes, other: bytes) -> bytes | None:
     """What a box between the two is sealed with; None when ``other`` is no point that a key could be."""
     from nacl import bindings, exceptions

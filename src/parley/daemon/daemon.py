@@ -147,6 +147,7 @@ class Daemon:
             self.memberships,
             self.archive,
             self.settings,
+            home=self.home,
             instance_id=self.instance_id,
             host_fingerprint=self._host_fingerprint,
             version=__version__,

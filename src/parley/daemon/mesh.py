@@ -24,11 +24,12 @@ from parley.daemon.key_archive import KeyArchive
 from parley.daemon.key_exchange import Gift, Wanting, believe, gifts_for, make_first_key, trusting
 from parley.daemon.link import LinkSettings, Member
 from parley.daemon.memberships import Membership, Memberships
-from parley.daemon.roster import Roster, peers_of
+from parley.daemon.roster import peers_of, read_roster, write_roster
 from parley.daemon.runner import MeshRunner
 from parley.daemon.sealer import open_sealed
 from parley.daemon.store import DaemonStore
 from parley.wire.broker import Notice
+from parley.wire.daemon_home import DaemonHome
 
 REFRESH_SECONDS: Final = 30.0
 SOON_SECONDS: Final = 0.05
@@ -49,6 +50,7 @@ class Mesh:
         archive: KeyArchive,
         settings: DaemonSettings,
         *,
+        home: DaemonHome,
         instance_id: str,
         host_fingerprint: str,
         version: str,
@@ -62,7 +64,8 @@ class Mesh:
     ) -> None:
         self.mesh_id = membership.mesh_id
         self.slug = membership.slug
-        self.roster = Roster(membership.mesh_id, membership.slug)
+        self.roster = read_roster(home, membership.mesh_id, membership.slug)
+        self._home = home
         self._memberships = memberships
         self._archive = archive
         self._store = store
@@ -131,7 +134,10 @@ class Mesh:
     async def read_roster(self) -> None:
         """Asks the broker who is in the mesh."""
         answer = await self.runner.ask("members")
-        self.roster = replace(self.roster, peers=peers_of(answer))
+        peers = peers_of(answer)
+        if peers != self.roster.peers:
+            self.roster = replace(self.roster, peers=peers)
+            write_roster(self._home, self.roster)
 
     async def _keep_in_sync(self) -> None:
         while True:

@@ -12,7 +12,9 @@ import msgspec
 
 from parley.core.daemon_errors import DestinationUnknown, MeshRequired, MeshUnreachable
 from parley.core.errors import InvalidInput
+from parley.core.files import write_atomic
 from parley.daemon.outbox.accept import Destination
+from parley.wire.daemon_home import DaemonHome
 
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
 _KEY_PART: Final = re.compile(r"[0-9a-f]{16,63}")
@@ -43,6 +45,20 @@ class Roster(msgspec.Struct, frozen=True):
 def peers_of(answer: Any) -> list[Peer]:
     """The members in a broker's answer; what it adds is ignored."""
     return msgspec.convert(answer["members"], list[Peer])
+
+
+def read_roster(home: DaemonHome, mesh_id: str, slug: str) -> Roster:
+    """What the broker told last, also before this start: a name means the same while it is away."""
+    try:
+        peers = msgspec.json.decode(home.roster(mesh_id).read_bytes(), type=list[Peer])
+    except (OSError, msgspec.DecodeError):
+        return Roster(mesh_id, slug)
+    return Roster(mesh_id, slug, peers)
+
+
+def write_roster(home: DaemonHome, roster: Roster) -> None:
+    """Keeps it. It can be asked for again, so nothing is lost with it."""
+    write_atomic(home.roster(roster.mesh_id), msgspec.json.encode(list(roster.peers or ())), durable=False)
 
 
 def resolve(to: str, rosters: Sequence[Roster]) -> Destination:

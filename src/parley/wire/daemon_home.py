@@ -50,6 +50,10 @@ class DaemonHome:
     def sessions(self) -> Path:
         return self.root / "sessions.json"
 
+    def roster(self, mesh_id: str) -> Path:
+        """Who was in a mesh when its broker was last asked."""
+        return self.root / f"roster-{mesh_id}.json"
+
     @property
     def hooks(self) -> Path:
         return self.root / "hooks"

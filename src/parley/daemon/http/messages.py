@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from parley.core.clock import parse_iso
-from parley.core.errors import InvalidInput
+from parley.core.errors import InvalidInput, ParleyError
 from parley.daemon.daemon import DAY_MS, Asked
 from parley.daemon.http.bodies import Drop, Prune, Requeue, Seen, SendBody, TopicPost
 from parley.daemon.http.shell import Answer, Call
@@ -13,7 +13,7 @@ from parley.daemon.inbox.retention import flush, remove
 from parley.daemon.outbox.accept import Taken
 from parley.daemon.outbox.prune import prune
 from parley.daemon.outbox.requeue import drop
-from parley.daemon.outbox.rows import STATUSES, chain, find, list_rows
+from parley.daemon.outbox.rows import STATUSES, OutboxRow, chain, find, list_rows
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -149,10 +149,28 @@ async def get_row(daemon: "Daemon", call: Call) -> Answer:
     links = daemon.store.read_outbox(lambda db: chain(db, row))
     shown = row_view(row, slug_of(daemon, row.mesh_id))
     message = None if row.pruned_at is not None else row.payload.decode("utf-8", "replace")
+    deliveries = await _deliveries(daemon, row)
     return Answer(
         200,
-        {**shown, "message": message, "chain": [row_view(each, slug_of(daemon, each.mesh_id)) for each in links]},
+        {
+            **shown,
+            "message": message,
+            "deliveries": deliveries,
+            "chain": [row_view(each, slug_of(daemon, each.mesh_id)) for each in links],
+        },
     )
+
+
+async def _deliveries(daemon: "Daemon", row: OutboxRow) -> list[dict[str, Any]] | None:
+    """What became of the message at its recipients; None where the broker has it not, or cannot be asked."""
+    mesh = daemon.meshes.get(row.mesh_id)
+    if row.status != "done" or mesh is None or not mesh.runner.machine.ready:
+        return None
+    try:
+        answer = await mesh.runner.ask("message_status", {"client_message_id": row.client_message_id})
+    except ParleyError:
+        return None
+    return list(answer["deliveries"])
 
 
 async def post_requeue(daemon: "Daemon", call: Call) -> Answer:
