@@ -21,6 +21,7 @@ NOTICE: Final = (
 PREVIEW_CHARS_MAX: Final = 160
 """A line of a list: enough to know whether to read on."""
 _CUT: Final = "…"
+_FIRST_TRY_CHARS: Final = 1_024
 
 _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
@@ -62,9 +63,11 @@ def whole(text: str, chars: int) -> int:
 
 def cut(text: str, fits: Callable[[str], bool]) -> int:
     """How many characters of the text fit; all of them if all do. ``fits`` must hold for every shorter prefix too."""
-    if fits(text):
-        return len(text)
-    low, high = 0, len(text)
+    low, high = 0, min(_FIRST_TRY_CHARS, len(text))
+    while fits(text[:high]):  # so that a long text costs what is shown of it
+        if high == len(text):
+            return high
+        low, high = high, min(2 * high, len(text))
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(text[:middle]) else (low, middle)
