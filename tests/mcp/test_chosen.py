@@ -1,5 +1,6 @@
-"""Giving all leases back, again under the same key: the same leases, and none that came since."""
+"""Calls that make several writes, again under the same key: the same things are meant, and none that came since."""
 
+from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
 from tests.client.hubs import HubProcess
 from tests.mcp.worlds import World, sitting
 
@@ -35,3 +36,14 @@ async def test_a_release_that_was_cut_off_halfway_gives_the_rest_back(hub: HubPr
         assert [each["patterns"] for each in released.data["leases"]] == [["a"]]
         again = await ann.call("release", idempotency_key="all")
         assert again.data == released.data
+
+
+async def test_the_longest_key_serves_a_call_that_writes_several_times(hub: HubProcess) -> None:
+    key = "k" * IDEMPOTENCY_KEY_CHARS_MAX
+    async with sitting(hub, "ann") as ann:
+        first = await ann.call("post", channel="new", title="New", content="Hello", idempotency_key=key)
+        again = await ann.call("post", channel="new", title="New", content="Hello", idempotency_key=key)
+        assert (again.data["message_id"], again.data["duplicate"]) == (first.data["message_id"], True)
+        await ann.call("lease", paths=["a"])
+        released = await ann.call("release", idempotency_key=f"r{key[1:]}")
+        assert len(released.data["leases"]) == 1

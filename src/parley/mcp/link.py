@@ -17,6 +17,7 @@ from parley.client.identity import session_of_tools, whoami
 from parley.client.lineage import Process, announce, living
 from parley.core.errors import ConnectionFailed, HubNotRunning, ParleyError, ProtocolUnknown, Refused, ShuttingDown
 from parley.core.ids import new_uuid
+from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
 from parley.workspace.layout import Workspace
 from parley.workspace.reading import open_reading
 
@@ -152,6 +153,12 @@ class Link:
 def new_key() -> str:
     """An idempotency key for a call that was given none."""
     return new_uuid()
+
+
+def key_of_part(key: str, part: str) -> str:
+    """The key of one of several writes that a call makes, made from the call's own; also of the longest one."""
+    whole = f"{key}.{part}"
+    return whole if len(whole) <= IDEMPOTENCY_KEY_CHARS_MAX else hashlib.sha256(whole.encode()).hexdigest()
 
 
 def _digest(name: str) -> str:

@@ -3,6 +3,7 @@
 from parley.client import AsyncClient
 from parley.core.errors import InvalidInput, NotFound
 from parley.core.limits import PAGE_LIMIT_MAX
+from parley.mcp.link import key_of_part
 from parley.wire.entities import Channel
 
 
@@ -20,7 +21,7 @@ async def channel_made(client: AsyncClient, name: str, key: str) -> Channel:
     if found is not None:
         return found
     try:
-        return (await client.create_channel(name, idempotency_key=f"{key}.channel")).channel
+        return (await client.create_channel(name, idempotency_key=key_of_part(key, "channel"))).channel
     except InvalidInput:
         found = await _find_channel(client, name)
         if found is None:
@@ -35,7 +36,7 @@ async def topic_named(client: AsyncClient, channel_name: str, title: str, key: s
     if found is not None:
         return found
     try:
-        return (await client.create_topic(channel.id, title, idempotency_key=f"{key}.topic")).topic.id
+        return (await client.create_topic(channel.id, title, idempotency_key=key_of_part(key, "topic"))).topic.id
     except InvalidInput:
         found = await _find_topic(client, channel.id, title)
         if found is None:

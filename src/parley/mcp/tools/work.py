@@ -14,7 +14,7 @@ from parley.core.errors import InvalidInput
 from parley.core.limits import PAGE_LIMIT_MAX
 from parley.mcp.chosen import chosen_before, keep_chosen
 from parley.mcp.desk import Desk
-from parley.mcp.link import new_key
+from parley.mcp.link import key_of_part, new_key
 from parley.mcp.results import Entry, Result, listing
 from parley.mcp.toolbox import Arguments, Channel, Detail, Key, Tool, Topic
 from parley.mcp.tools.entries import agent_entry, lease_entry, task_entry
@@ -167,7 +167,7 @@ async def release(desk: Desk, given: Release) -> Result:
             generation = given.generation
             if generation is None:
                 generation = (await client.get_lease(lease_id)).lease.generation
-            own_key = f"{key}.{lease_id}" if given.lease is None else key
+            own_key = key_of_part(key, lease_id) if given.lease is None else key
             answer = await client.release_lease(lease_id, generation, idempotency_key=own_key)
             released.append(answer.lease)
         return released
