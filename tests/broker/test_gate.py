@@ -11,7 +11,7 @@ from parley.broker import gate
 from parley.broker.gate import LaneGate
 from parley.broker.store import StoreMethods
 from parley.broker.tx import Rule, Tx
-from parley.core.errors import InvalidInput, ServiceUnavailable, ShuttingDown
+from parley.core.errors import InternalError, InvalidInput, ServiceUnavailable, ShuttingDown
 from parley.sqlite import Outcome
 
 
@@ -71,4 +71,15 @@ async def test_who_no_longer_waits_holds_nothing_up() -> None:
     gone.cancel()
     store.let.release(5)
     assert await kept == 2
+    await lanes.stop()
+
+
+async def test_a_store_that_raises_leaves_nobody_waiting() -> None:
+    class BrokenStore(SlowStore):
+        def commit(self, rules: Sequence[Rule[Any]]) -> list[Outcome[Any]]:
+            raise OSError("gone")
+
+    lanes = LaneGate(BrokenStore())  # type: ignore[arg-type]
+    with pytest.raises(InternalError):
+        await lanes.run(fail)
     await lanes.stop()

@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from parley.broker.calls import AcceptMessage
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.rules.accept import AcceptOutcome
 from parley.broker.rules.deliver import claim
@@ -135,6 +136,20 @@ def test_a_statement_that_fails_takes_only_its_own_rule_with_it(open_store: Open
     assert good.value == (1,)
     assert bad.error is not None
     assert circle.accepted(circle.ann, make_send()).status == 201
+
+
+def test_a_fault_of_a_rule_is_its_own_whoever_shares_its_transaction(open_store: Open, clock: ManualClock) -> None:
+    store = open_store()
+    circle = Circle(store, clock)
+    message = AcceptMessage(circle.incoming(circle.ann, make_send()), store.policy)
+    accepted, failed = store.commit([message, lambda tx: 1 // 0])
+    assert isinstance(failed.error, ZeroDivisionError)
+    assert statuses([accepted.value]) == [201]
+    broken = message.message._replace(send=None)  # type: ignore[arg-type]
+    good = AcceptMessage(circle.incoming(circle.ann, make_send("c2")), store.policy)
+    first, second = store.commit([AcceptMessage(broken, store.policy), good])
+    assert isinstance(first.error, AttributeError)
+    assert statuses([second.value]) == [201]
 
 
 def test_a_database_of_a_newer_broker_is_refused(postgresql: Server, clock: ManualClock) -> None:

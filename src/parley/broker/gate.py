@@ -15,7 +15,7 @@ from parley.broker.calls import AcceptMessage
 from parley.broker.sqlite_store import SqliteStore
 from parley.broker.store import BrokerStore
 from parley.broker.tx import Rule
-from parley.core.errors import ServiceUnavailable, ShuttingDown
+from parley.core.errors import InternalError, ServiceUnavailable, ShuttingDown
 from parley.sqlite import Outcome
 from parley.sqlite.async_writer import AsyncWriter
 
@@ -110,7 +110,13 @@ class _Lane:
 
     def _live(self) -> None:
         while taken := self._take():
-            outcomes = self._commit([rule for rule, _ in taken])
+            outcomes: list[Outcome[Any]]
+            try:
+                outcomes = self._commit([rule for rule, _ in taken])
+            except (
+                Exception
+            ):  # a store says what failed by its outcomes; one that does not must not leave anybody waiting
+                outcomes = [Outcome(error=InternalError("The store failed")) for _ in taken]
             futures = [future for _, future in taken]
             self._loop.call_soon_threadsafe(_settle, futures, outcomes)
 

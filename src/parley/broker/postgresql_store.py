@@ -71,8 +71,12 @@ class PostgresqlTx:
         return self._connection.execute(_translated(sql), args).rowcount
 
     def many(self, sql: str, rows: Iterable[Row]) -> None:
+        values = list(rows)
+        if len(values) == 1:  # the library goes a longer way for many, also when they are one
+            self._connection.execute(_translated(sql), values[0])
+            return
         with self._connection.cursor() as cursor:
-            cursor.executemany(_translated(sql), list(rows))
+            cursor.executemany(_translated(sql), values)
 
     def new_id(self, prefix: str) -> str:
         return self._new_id(prefix, self.now_ms)
@@ -118,7 +122,7 @@ class PostgresqlStore(StoreMethods):
 
     def commit(self, rules: Sequence[Rule[Any]]) -> list[Outcome[Any]]:
         if len(rules) > 1:
-            with contextlib.suppress(*_FAILED, psycopg.Error):
+            with contextlib.suppress(Exception):  # whoever caused it meets it again, alone
                 return self._together(rules)
         return [self._alone(rule) for rule in rules]
 
@@ -138,17 +142,29 @@ class PostgresqlStore(StoreMethods):
             meshes = sorted({rule.message.mesh_id for rule in rules if isinstance(rule, AcceptMessage)})
             for mesh_id in meshes:
                 tx.one(f"SELECT 1 FROM mesh WHERE mesh_id = ?{tx.for_update}", mesh_id)
-            outcomes: list[Outcome[Any]] = []
-            for rule in rules:
-                connection.execute("SAVEPOINT one_rule")
-                try:
-                    outcomes.append(Outcome(rule(self._tx(connection))))
-                except ParleyError as error:
-                    connection.execute("ROLLBACK TO SAVEPOINT one_rule")
-                    outcomes.append(Outcome(error=error))
-                connection.execute("RELEASE SAVEPOINT one_rule")
+            outcomes = [self._one_of_many(connection, rule) for rule in rules]
             self._signal(connection, outcomes)
         return outcomes
+
+    def _one_of_many(self, connection: Connection, rule: Rule[Any]) -> Outcome[Any]:
+        """A rule that raises is undone alone; what the database itself refuses ends the whole transaction.
+
+        Accepting a message tells a refusal by its value, so it needs no savepoint, which would cost it two more
+        journeys.
+        """
+        tx = self._tx(connection)
+        if isinstance(rule, AcceptMessage):
+            return Outcome(rule(tx))
+        connection.execute("SAVEPOINT one_rule")
+        try:
+            outcome: Outcome[Any] = Outcome(rule(tx))
+        except psycopg.Error:
+            raise
+        except Exception as error:
+            connection.execute("ROLLBACK TO SAVEPOINT one_rule")
+            outcome = Outcome(error=error)
+        connection.execute("RELEASE SAVEPOINT one_rule")
+        return outcome
 
     def _alone(self, rule: Rule[Any]) -> Outcome[Any]:
         try:
