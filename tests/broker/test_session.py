@@ -306,6 +306,23 @@ def test_the_same_daemon_replaces_its_own_connection(desk: Desk) -> None:
     assert second.closed is None
 
 
+@pytest.mark.parametrize("instance", ["i1", "i0"])
+def test_a_hello_that_was_long_on_its_way_does_not_push_out_a_newer_connection(desk: Desk, instance: str) -> None:
+    """Of a connection that the daemon gave up, or of the process that was there before it."""
+    old = desk.connect()
+    desk.clock.advance(1)
+    new = desk.ready(desk.bob, "i1")
+    desk.clock.advance(1)
+    old.say(signed_hello(desk.bob, old.challenge, instance))
+    assert (old.closed, new.closed) == (4004, None)
+
+
+def test_a_clock_that_was_set_back_keeps_nobody_out(desk: Desk) -> None:
+    desk.ready(desk.bob, "i1")
+    desk.clock.jump(-3_600_000)
+    assert desk.ready(desk.bob, "i1").closed is None
+
+
 @pytest.mark.parametrize(
     ("policy", "first_ends", "second_ends"),
     [("prefer_newest", 4003, None), ("prefer_oldest", None, 4004), ("allow_concurrent", None, None)],

@@ -28,6 +28,8 @@ class Greet:
     connection_id: str
     broker_instance: str
     policy: Policy
+    age_ms: int = 0
+    """How long ago the connection was opened."""
 
     def __call__(self, tx: Tx) -> Greeted:
         hello = self.hello
@@ -50,6 +52,7 @@ class Greet:
             instance_id=hello.instance_id,
             policy=mesh.connection_policy,
             stale_ms=self.policy.silence_ms,
+            age_ms=self.age_ms,
         )
         _note_host(tx, mesh.mesh_id, member.member_id, hello.host_fingerprint)
         return Greeted(mesh, member, replaced)

@@ -179,7 +179,7 @@ class Session:
             case Pong() | ErrorFrame():
                 return []
             case Hello() if self.phase == "challenged":
-                return self._on_hello(frame)
+                return self._on_hello(frame, now)
             case Negotiate() if self.phase == "greeted":
                 return self._on_negotiate(frame, now)
             case Send() if self.phase == "ready":
@@ -273,7 +273,7 @@ class Session:
         self.member_id, member_id = "", self.member_id
         return self._ask("ended", EndConnection(self.connection_id), member_id) if greeted else []
 
-    def _on_hello(self, hello: Hello) -> list[Effect]:
+    def _on_hello(self, hello: Hello, now: int) -> list[Effect]:
         setting = self._setting
         if hello.protocol != PROTOCOL_VERSION:
             return self._end(
@@ -283,7 +283,7 @@ class Session:
         if not setting.verify(bytes.fromhex(hello.pubkey), bytes.fromhex(hello.signature), signed):
             return self._end(HelloRefused("The signature is not that of this key", reason="signature"), HELLO)
         self.phase = "greeting"
-        rule = Greet(hello, self.connection_id, setting.broker_instance, setting.policy)
+        rule = Greet(hello, self.connection_id, setting.broker_instance, setting.policy, now - self._opened_at)
         return self._ask("greeted", rule)
 
     def _on_greeted(self, greeted: Greeted | None, error: ParleyError | None) -> list[Effect]:

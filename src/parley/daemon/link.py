@@ -10,7 +10,7 @@ A connection that is lost is made again after a wait that doubles, whether or no
 endings are final: the member was removed, the broker lacks what is needed, or the member connected from elsewhere. To
 come back then would push the other one out, which would come back in its turn; so the loser stays away. The other one
 may also be ourselves: a hello of a connection that was given up before its answer came can reach the broker after that
-of the next one, and replace it. Such a ghost is pushed out in its turn, once.
+of the next one, and replace it. Such a ghost is pushed out in its turn, each one once.
 """
 
 from collections.abc import Callable
@@ -95,7 +95,8 @@ class Link:
         self._heard_at = 0.0
         self._pings = 0
         self._refused_since: float | None = None
-        self._ghost_until = float("-inf")
+        self._ghosts: list[float] = []
+        """Until when the hello of a connection that was given up may still come, for each of them."""
 
     def start(self, now: Instant) -> list[Effect]:
         """Begins, or begins at once what was waiting."""
@@ -148,8 +149,7 @@ class Link:
             self._refused_since = now.at if self._refused_since is None else self._refused_since
             if now.at - self._refused_since >= ELSEWHERE_SECONDS:
                 return self._end(MembershipLost("The member is connected from elsewhere", **self._why(code, reason)))
-        if code == REPLACED and now.at < self._ghost_until:
-            self._ghost_until = float("-inf")
+        if code == REPLACED and self._ghosts and now.at < self._ghosts.pop():
             return self._wait(now, code, reason)
         if code in _REFUSED_FEATURES:
             return self._end(FeatureRefused(f"The broker refuses: {reason}", **self._why(code, reason)))
@@ -226,7 +226,7 @@ class Link:
     def _wait(self, now: Instant, code: int | None, reason: str) -> list[Effect]:
         was_ready = self.state == "ready"
         if self.state == "greeted":
-            self._ghost_until = now.at + ELSEWHERE_SECONDS
+            self._ghosts = [until for until in self._ghosts if now.at < until] + [now.at + ELSEWHERE_SECONDS]
         self.failures += 1
         self.state = "waiting"
         self.deadline = now.at + self._settings.backoff.wait_ms(self.failures, self._jitter) / 1000

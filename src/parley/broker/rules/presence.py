@@ -35,13 +35,27 @@ def connect(
     instance_id: str,
     policy: str,
     stale_ms: int,
+    age_ms: int = 0,
 ) -> tuple[str, ...]:
     """Writes the connection down; which others it replaces.
 
     Of the same daemon the newest counts; of another daemon the mesh's policy decides. One that was not seen for
-    ``stale_ms`` is gone, whatever its row says.
+    ``stale_ms`` is gone, whatever its row says. The newest is the one that was opened last, ``age_ms`` ago: a hello
+    that was long on its way, of a connection or a daemon that is gone, must not push out the one that came after it.
     """
-    others = tx.all("SELECT connection_id, instance_id, seen_ms FROM connection WHERE member_id = ?", member_id)
+    opened_ms = tx.now_ms - age_ms
+    rows = tx.all(
+        "SELECT connection_id, instance_id, seen_ms, connected_ms FROM connection WHERE member_id = ?", member_id
+    )
+    # A time that has not come yet was written before the clock was set back, and tells nothing.
+    newer = [
+        each
+        for each, instance, _, since_ms in rows
+        if opened_ms < since_ms <= tx.now_ms and (instance == instance_id or policy != "allow_concurrent")
+    ]
+    if newer:
+        raise AlreadyConnected("The member has a newer connection", connections=len(newer))
+    others = [row[:3] for row in rows]
     same = [each for each, instance, _ in others if instance == instance_id]
     foreign = [each for each, instance, _ in others if instance != instance_id]
     if policy == "prefer_oldest" and any(
@@ -54,7 +68,7 @@ def connect(
     tx.run(
         "INSERT INTO connection (connection_id, broker_instance, mesh_id, member_id, instance_id, connected_ms,"
         " seen_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        *(connection_id, broker_instance, mesh_id, member_id, instance_id, tx.now_ms, tx.now_ms),
+        *(connection_id, broker_instance, mesh_id, member_id, instance_id, opened_ms, tx.now_ms),
     )
     tx.run("UPDATE member SET seen_ms = ? WHERE member_id = ?", tx.now_ms, member_id)
     return tuple(replaced)
