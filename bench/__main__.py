@@ -23,14 +23,16 @@ from bench import machine
 from bench.figures import AGENTLIP, figure, verdict
 from bench.load.chromium import find_chromium
 from bench.load.hub import MESSAGE_BYTES, Hub
+from bench.load.process import find_command
 from bench.plan import Plan
 from bench.rivals import nats_jetstream, redis_streams
-from bench.scenarios import derived, fanout, history, hung, insert, lake, move, page, tools
+from bench.scenarios import derived, fanout, history, hung, insert, lake, mesh, move, page, tools
 from parley.sandbox import missing
+from tests.postgres import private_server
 
 SCENARIOS = (
     *("insert", "edit", "tail", "replay", "move", "fanout"),
-    *("derived", "hung", "tools", "page", "lake", "redis", "nats"),
+    *("derived", "hung", "tools", "page", "mesh", "lake", "redis", "nats"),
 )
 WITHOUT_FTS = "[search]\nfts = false\n"
 _LISTS = re.compile(r"\[([^][{}]*)\]")
@@ -68,6 +70,8 @@ async def run(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
             figures |= await _say("tools", tools.tools, hub, plan)
     if "page" in only:
         figures |= await _page(folder / "page", plan)
+    if "mesh" in only:
+        figures |= await _mesh(folder / "mesh", plan)
     if "lake" in only:
         _progress(f"the pipeline, over {plan.lake_small:,} and {plan.lake_large:,} events")
         figures |= await asyncio.to_thread(lake.lake, folder / "lake", plan)
@@ -143,6 +147,17 @@ async def _page(folder: Path, plan: Plan) -> dict[str, Any]:
     with Hub(folder, config=WITHOUT_FTS) as hub:
         _progress(f"the page, with a topic of {plan.page} messages")
         return await page.page(hub, program, plan)
+
+
+async def _mesh(folder: Path, plan: Plan) -> dict[str, Any]:
+    _progress("a hundred peers and a broker, in SQLite")
+    figures = await mesh.mesh(folder / "s", plan, None, "mesh")
+    if find_command("initdb") is None and not list(Path("/usr/lib/postgresql").glob("*/bin/initdb")):  # noqa: ASYNC240
+        _progress("PostgreSQL is missing: nothing to keep the meshes in but SQLite (Debian package postgresql)")
+        return figures
+    _progress("a hundred peers and a broker, in PostgreSQL")
+    with private_server(durable=True) as server:
+        return figures | await mesh.mesh(folder / "p", plan, server.new_url(), "mesh_postgresql")
 
 
 async def _say(

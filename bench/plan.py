@@ -26,6 +26,8 @@ class Plan:
     claims: int = 400
     page: int = 100_000
     page_screens: int = 300
+    mesh_closed: int = 5_000
+    mesh_burst: int = 10_000
     lake_small: int = 1_000_000
     lake_large: int = 5_000_000
 

@@ -1,6 +1,7 @@
 """The scenarios that check themselves: in a tiny size they run to their end, and notice what would make them lie."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,24 @@ from bench.load.chromium import find_chromium
 from bench.load.hub import MESSAGE_BYTES, Hub
 from bench.load.peer import UnexpectedReply
 from bench.plan import Plan
-from bench.scenarios import derived, hung, page, tools
+from bench.scenarios import derived, hung, mesh, page, tools
 from parley.plugin.builtin import links
 from parley.plugin.contract import Message
 from parley.sandbox import missing
 
-TINY = Plan(repeat=1, derived=40, derived_1=5, hung_1=5, hung_16=40, tools=5, claims=20, page=1_500, page_screens=12)
+TINY = Plan(
+    repeat=1,
+    derived=40,
+    derived_1=5,
+    hung_1=5,
+    hung_16=40,
+    tools=5,
+    claims=20,
+    page=1_500,
+    page_screens=12,
+    mesh_closed=40,
+    mesh_burst=40,
+)
 needs_sandbox = pytest.mark.skipif(
     bool(missing()) and os.environ.get("CI") != "true", reason=f"no plugin runs here: {'; '.join(missing())}"
 )
@@ -80,3 +93,16 @@ async def test_tools_are_measured_beside_the_sdk_and_every_task_is_claimed_once(
     assert set(figures) == {"sdk_post", "tool_post", "mcp_cold_start", "claims_8"}
     assert figures["tool_post"]["p50_ms_ratio"] > 0
     assert figures["claims_8"]["per_second"] > 0
+
+
+@pytest.mark.slow
+async def test_messages_are_measured_from_one_daemons_program_to_anothers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mesh, "DAEMONS", 2)
+    monkeypatch.setattr(mesh, "MESHES", 2)
+    with tempfile.TemporaryDirectory(prefix="mesh-") as folder:  # a socket's path must be short
+        figures = await mesh.mesh(Path(folder) / "m", TINY, None, "mesh")
+    assert figures["mesh_closed_100"]["p99_ms"] >= figures["mesh_closed_100"]["p50_ms"] > 0
+    assert figures["mesh_burst"]["broker_cpu_us"] > 0
+    assert figures["mesh_burst"]["daemons_cpu_us"] > 0
