@@ -83,6 +83,22 @@ def test_it_starts_takes_a_message_stops_and_still_has_it(parley: Parley, home: 
     assert row.status == "pending"
 
 
+def test_an_ephemeral_daemon_leaves_nothing_behind(parley: Parley) -> None:
+    argv = [sys.executable, "-P", "-m", "parley", "daemon", "up", "--ephemeral", "--ttl", "1", "--json"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        text = ""
+        while not text.endswith("}\n"):
+            text += process.stdout.readline()
+        folder = json.loads(text)["home"]
+        code, status = parley("daemon", "status", PARLEY_DAEMON_HOME=folder)
+        assert (code, status["pid"]) == (0, process.pid)
+        process.send_signal(signal.SIGALRM)  # what the end of its hours sends
+        assert process.wait(60) == 0
+    assert not Path(folder).exists()
+    assert parley("daemon", "up", "--ttl", "1")[0] == 1
+
+
 def test_a_message_starts_the_daemon_unless_it_must_not(parley: Parley) -> None:
     code, refused = parley("send", BOB, "hello", "--no-start")
     assert (code, refused["code"]) == (3, "DAEMON_NOT_RUNNING")

@@ -196,6 +196,12 @@ class Daemon:
         client_id = key or asked.client_message_id or new_uuid()
         mesh_id = None if asked.mesh is None else self.memberships.get(asked.mesh).mesh_id
         row = self.store.read_outbox(lambda db: by_client_id(db, client_id))
+        if (
+            row is None
+            and not asked.to.startswith(("#", "@", "*"))
+            and any(mesh.roster_stale for mesh in self.meshes.values() if mesh_id in (None, mesh.mesh_id))
+        ):
+            await self._read_rosters(mesh_id)
         try:
             destination = settle_destination(row, asked.to, mesh_id, lambda: self._resolve(asked.to, mesh_id))
         except (DestinationUnknown, MeshUnreachable):

@@ -1,7 +1,9 @@
 """One mesh of a running daemon: its runner, who is in it, and its keys.
 
-When the link is ready, and whenever the broker tells of a change, the mesh is brought up to date: keys that were given
-are taken over, members that wait for one are given it, and the list of members is read. Each step may be repeated.
+When the link is ready, and when the broker tells of a change that concerns it, the mesh is brought up to date: keys
+that were given are taken over, and members that wait for one are given it. Each step may be repeated. In a large mesh
+every change is told to all, so not all may act on it at once: owners and admins give a key at once and others only
+after a while, should it still be wanted; and the list of members is read when a name is to be looked up.
 """
 
 import asyncio
@@ -31,8 +33,12 @@ from parley.daemon.store import DaemonStore
 from parley.wire.broker import Notice
 from parley.wire.daemon_home import DaemonHome
 
-REFRESH_SECONDS: Final = 30.0
+REFRESH_SECONDS: Final = 300.0
+KEYLESS_SECONDS: Final = 5.0
+"""How long a member without a key waits for word that it was given one, before it looks."""
 SOON_SECONDS: Final = 0.05
+LATER_SECONDS: Final = (5.0, 30.0)
+"""When a plain member sees whether a joiner still wants a key, spread by chance."""
 _EVENTS: Final[dict[str, EventKind]] = {
     "peer_connected": "peer_join",
     "peer_disconnected": "peer_leave",
@@ -74,6 +80,9 @@ class Mesh:
         self._on_events = on_events
         self._refill = refill
         self._given: set[tuple[str, int]] = set()
+        self._roster_stale = True
+        self._telling: set[asyncio.Task[None]] = set()
+        self._jitter = jitter
         self._again = asyncio.Event()
         self._syncing: asyncio.Task[None] | None = None
 
@@ -123,26 +132,31 @@ class Mesh:
         await self.runner.stop()
 
     async def refresh(self) -> None:
-        """Brings keys and members up to date. Raises what the broker refuses."""
+        """Brings the keys up to date. Raises what the broker refuses."""
         await self._take_keys()
         await self._give_keys()
-        await self.read_roster()
         if self._refill:
             await self.runner.ask("redeliver")
             self._refill = False
 
     async def read_roster(self) -> None:
         """Asks the broker who is in the mesh."""
+        self._roster_stale = False
         answer = await self.runner.ask("members")
         peers = peers_of(answer)
         if peers != self.roster.peers:
             self.roster = replace(self.roster, peers=peers)
             write_roster(self._home, self.roster)
 
+    @property
+    def roster_stale(self) -> bool:
+        """Whether somebody came, went or has another key since the broker was asked, and it can be asked now."""
+        return self._roster_stale and self.runner.machine.ready
+
     async def _keep_in_sync(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(REFRESH_SECONDS):
+                async with asyncio.timeout(REFRESH_SECONDS if self.membership.mesh_keys else KEYLESS_SECONDS):
                     await self._again.wait()
                 await asyncio.sleep(SOON_SECONDS)  # what comes together is done together
             except TimeoutError:
@@ -196,10 +210,24 @@ class Mesh:
         return open_sealed(message, membership, [membership.seed_bytes, *archived])
 
     def _heed(self, notice: Notice) -> None:
-        if notice.name.startswith(("key_", "member_")):
+        if notice.name.startswith("member_"):
+            self._roster_stale = True
+        for_us = notice.data.get("member_id") == self.runner.member.member_id
+        if notice.name == "member_gone" or (notice.name == "key_given" and for_us):
             self._again.set()
+        elif notice.name in ("member_joined", "key_wanted"):
+            self._give_soon_or_later()
         kind = _EVENTS.get(notice.name, "system")
-        asyncio.get_running_loop().create_task(self._tell(kind, {"name": notice.name, **notice.data}))
+        task = asyncio.get_running_loop().create_task(self._tell(kind, {"name": notice.name, **notice.data}))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    def _give_soon_or_later(self) -> None:
+        if self.membership.role != "member":
+            self._again.set()
+            return
+        first, last = LATER_SECONDS
+        asyncio.get_running_loop().call_later(first + (last - first) * self._jitter(), self._again.set)
 
     async def _tell(self, kind: EventKind, data: dict[str, Any]) -> None:
         now_ms, mesh_id = self._clock.now_ms(), self.mesh_id

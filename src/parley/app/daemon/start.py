@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -43,6 +45,16 @@ def serve(
     destination = home.logs / LOG_NAME if log_to_file else sys.stderr.buffer
     with configure(settings.daemon.log_level, destination) as log:
         return run_daemon(home, settings, log.logger, DaemonOptions(on_ready))
+
+
+def serve_ephemeral(*, on_ready: Callable[[dict[str, Any]], None], ttl_seconds: float | None) -> int:
+    """Serves from a folder of its own that is gone at the end: the keys never outlive the process."""
+    with tempfile.TemporaryDirectory(prefix="parley-") as folder:
+        os.environ[HOME_VARIABLE] = folder
+        if ttl_seconds is not None:
+            signal.signal(signal.SIGALRM, lambda number, frame: os.kill(os.getpid(), signal.SIGTERM))
+            signal.setitimer(signal.ITIMER_REAL, ttl_seconds)
+        return serve(on_ready=on_ready, no_tcp=True)
 
 
 def start_detached(*, no_tcp: bool = False, port: int | None = None) -> dict[str, Any]:

@@ -113,7 +113,7 @@ async def post_call(daemon: "Daemon", call: Call) -> Answer:
 
 async def member_id_of(mesh: "Mesh", name: str) -> str:
     """The id of a member who is called this, who may have left. Raises ``DestinationUnknown``."""
-    await mesh.refresh()
+    await mesh.read_roster()
     for peer in mesh.roster.peers or ():
         if name in (peer.member_id, peer.pubkey):
             return peer.member_id
@@ -148,7 +148,7 @@ async def post_rotate(daemon: "Daemon", call: Call) -> Answer:
 async def get_safety(daemon: "Daemon", call: Call) -> Answer:
     mesh = daemon.mesh(call.query.get("mesh"))
     peer = call.query.get("peer", "")
-    await mesh.refresh()
+    await mesh.read_roster()
     key = resolve(peer, [mesh.roster]).ref
     number = sealing.safety_number(bytes.fromhex(mesh.membership.pubkey), bytes.fromhex(key))
     return Answer(200, {"mesh": mesh.slug, "peer": peer, "pubkey": key, "safety_number": number})

@@ -13,7 +13,7 @@ from parley.cli.call import Call, command, load_app
 from parley.cli.commands.daemon.options import app, daemon_client
 from parley.cli.output import error_payload
 from parley.core.daemon_errors import DaemonNotRunning
-from parley.core.errors import ParleyError, StartupFailed
+from parley.core.errors import InvalidInput, ParleyError, StartupFailed
 from parley.core.exits import Exit
 
 
@@ -25,6 +25,12 @@ def up(
     port: Annotated[
         int | None, typer.Option("--port", min=0, max=65_535, help="On loopback; 0 takes a free one.")
     ] = None,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="In this process, in a folder that is gone at the end, keys included.")
+    ] = False,
+    ttl_hours: Annotated[
+        float | None, typer.Option("--ttl", min=0.001, metavar="HOURS", help="Stop after so long; with --ephemeral.")
+    ] = None,
     report_fd: Annotated[int | None, typer.Option("--report-fd", hidden=True)] = None,
 ) -> int:
     """Start the daemon, in the background unless told otherwise.
@@ -34,6 +40,11 @@ def up(
     start = load_app("daemon.start")
     announcer = _Announcer(call, report_fd)
     try:
+        if ttl_hours is not None and not ephemeral:
+            raise InvalidInput("--ttl is for --ephemeral")
+        if ephemeral:
+            seconds = None if ttl_hours is None else ttl_hours * 3600
+            return start.serve_ephemeral(on_ready=announcer.ready, ttl_seconds=seconds)
         if not foreground:
             announcer.ready(start.start_detached(no_tcp=no_tcp, port=port))
             return Exit.OK
