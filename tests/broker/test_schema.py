@@ -5,6 +5,7 @@ from pathlib import Path
 
 from parley.broker.keeping import TABLES
 from parley.broker.postgresql_store import PostgresqlStore
+from parley.broker.rules import deliver
 from parley.broker.sqlite_store import open_sqlite_store
 from parley.core.clock import ManualClock
 from parley.sqlite import load_migrations
@@ -43,6 +44,20 @@ def test_both_have_the_same_tables_columns_and_obligations(tmp_path: Path, postg
         found.setdefault(table, []).append((column, nullable == "NO"))
     assert found == sqlite
     assert set(found) == {*TABLES, *MOMENTARY}
+
+
+def test_what_is_done_all_the_time_looks_only_at_what_is_due(tmp_path: Path) -> None:
+    """Delivered rows stay for weeks; nobody may walk through them for the few that wait."""
+    with closing(open_sqlite_store(tmp_path / "broker.db", ManualClock(), synchronous="normal")) as store:
+        for sql in (
+            deliver._DUE,  # pyright: ignore[reportPrivateUsage]
+            "UPDATE delivery_queue SET leased_by = NULL WHERE state = 'leased' AND leased_by = 'x'",
+            "SELECT 1 FROM delivery_queue WHERE state IN ('queued', 'leased') AND state = 'queued' AND queued_ms < 1",
+            "SELECT 1 FROM delivery_queue WHERE state = 'leased' AND (lease_until_ms <= 1 OR lease_until_ms > 2)",
+        ):
+            values = (1,) * sql.count("?")
+            plan = " ".join(str(row) for row in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}", values))
+            assert "INDEX delivery_" in plan, plan
 
 
 def test_both_have_the_same_migrations() -> None:

@@ -369,6 +369,18 @@ def test_too_many_requests_at_once_are_refused(desk: Desk) -> None:
     assert problem.code == "RATE_LIMITED"
 
 
+def test_a_member_that_asks_without_end_is_slowed_down_and_allowed_again(desk: Desk) -> None:
+    set_policy(desk, requests_per_second=2)
+    ann = desk.ready(desk.ann)
+    for _ in range(20):
+        ann.result("grants")
+    assert ann.code("grants") == "RATE_LIMITED"
+    desk.tick(1)
+    for _ in range(2):
+        ann.result("grants")
+    assert ann.code("grants") == "RATE_LIMITED"
+
+
 def test_a_ban_closes_the_members_connections_and_tells_the_others(desk: Desk) -> None:
     ann, bob, cid = desk.ready(desk.ann), desk.ready(desk.bob), desk.ready(desk.cid)
     assert ann.result("ban", member_id=desk.bob.member_id)["state"] == "banned"

@@ -24,6 +24,8 @@ class Policy:
     rate_window_ms: int = 10_000
     rate_messages: int = 10_000
     """Messages that one member may send in a window."""
+    requests_per_second: int = 50
+    """Requests of one connection; ten times as many may come at once after a pause."""
     delivery_days: int = 30
     """How long a delivery waits for its recipient before it is given up."""
     message_days: int = 60

@@ -41,8 +41,12 @@ from parley.wire.broker import (
 FRAME_BYTES_MAX: Final = 256 * 1024
 """Room for the largest body in base64, and what is around it."""
 QUEUE_FRAMES_MAX: Final = 2_000
+CONNECTIONS_MAX: Final = 10_000
+"""Connections of one process, greeted or not; one more is refused."""
 TICK_SECONDS: Final = 1.0
 LEASES_SECONDS: Final = 5.0
+SEEN_SECONDS: Final = 20.0
+"""Well below the time after which a connection that nobody has seen is taken for gone."""
 RETENTION_SECONDS: Final = 60.0
 SWEEP_MESSAGES: Final = 500
 _TOO_SLOW: Final = 1008
@@ -77,7 +81,7 @@ class Broker:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One WebSocket, from its upgrade to its end."""
         await receive()  # the request to connect
-        if self.stopping or _has_origin(scope):
+        if self.stopping or _has_origin(scope) or len(self._lines) >= CONNECTIONS_MAX:
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
             return
         await send({"type": "websocket.accept"})
@@ -111,8 +115,11 @@ class Broker:
             now = self.now
             for line in list(self._lines.values()):
                 line.perform(line.session.on_timer(now))
+            if ticks % round(SEEN_SECONDS / TICK_SECONDS) == 0:
+                connected = self._fanout.connections()
+                await self._quietly(lambda tx, each=connected: seen(tx, each))
             if ticks % round(LEASES_SECONDS / TICK_SECONDS) == 0:
-                await self._tend()
+                self._wake(await self._quietly(lambda tx: sweep_leases(tx, self.policy)) or ())
             if ticks % round(RETENTION_SECONDS / TICK_SECONDS) == 0:
                 await self._sweep()
 
@@ -215,14 +222,6 @@ class Broker:
 
     def _count_connections(self) -> None:
         self.metrics.set("parley_broker_connections", len(self._lines))
-
-    async def _tend(self) -> None:
-        """Our connections are alive, others' that are not seen are gone, and leases that are over are given back."""
-        connected = self._fanout.connections()
-        if connected:
-            await self._quietly(lambda tx: seen(tx, connected))
-        woken = await self._quietly(lambda tx: sweep_leases(tx, self.policy))
-        self._wake(woken or ())
 
     async def _sweep(self) -> None:
         while swept := await self._quietly(lambda tx: sweep(tx, self.policy, SWEEP_MESSAGES)):

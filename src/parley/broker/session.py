@@ -69,6 +69,8 @@ _GREETING_CODES: Final[dict[type[ParleyError], int]] = {
 }
 _REQUESTS_MAX: Final = 64
 """Requests of one connection that may be unanswered."""
+_BURST_SECONDS: Final = 10
+"""Requests of so many seconds may come at once after a pause."""
 
 
 class Reply(NamedTuple):
@@ -156,6 +158,8 @@ class Session:
         self._pushed: dict[int, int] = {}
         self._sending = 0
         self._requests = 0
+        self._allowance = float(setting.policy.requests_per_second * _BURST_SECONDS)
+        self._allowed_at = now
         self._claiming = False
         self._woken = False
 
@@ -189,7 +193,7 @@ class Session:
                 ids = tuple(each.delivery_id for each in acked)
                 return self._ask("acked", AcknowledgeDeliveries(self.member_id, acked), ids)
             case Request() if self.phase == "ready":
-                return self._on_request(frame)
+                return self._on_request(frame, now)
             case _:
                 name = frame.__struct_config__.tag
                 return self._end(InvalidInput(f"{name} does not belong here", phase=self.phase), PROTOCOL_ERROR)
@@ -343,11 +347,15 @@ class Session:
             effects += self.on_expelled()
         return effects
 
-    def _on_request(self, frame: Request) -> list[Effect]:
-        if self._requests >= _REQUESTS_MAX:
-            busy = RateLimited(limit=_REQUESTS_MAX, retry_after=1.0)
+    def _on_request(self, frame: Request, now: int) -> list[Effect]:
+        rate = self._setting.policy.requests_per_second
+        self._allowance += (now - self._allowed_at) / 1000 * rate
+        self._allowance, self._allowed_at = min(self._allowance, rate * _BURST_SECONDS), now
+        if self._requests >= _REQUESTS_MAX or self._allowance < 1:
+            busy = RateLimited(limit=rate, retry_after=1.0)
             return [Reply(Answer(frame.id, problem=problem_of(busy)))]
         self._requests += 1
+        self._allowance -= 1
         return self._ask("answered", CallMethod(self.mesh_id, self.member_id, frame.method, frame.params), frame.id)
 
     def _on_answered(self, request_id: int, done: Done | None, error: ParleyError | None) -> list[Effect]:

@@ -44,10 +44,13 @@ def sweep(tx: Tx, policy: Policy, count: int) -> Swept:
 
 
 def _give_up(tx: Tx, policy: Policy) -> int:
-    """Deliveries that waited for too long. They stay as long as their message, so that they are seen to be dead."""
+    """Deliveries that waited for too long. They stay as long as their message, so that they are seen to be dead.
+
+    The states are named as in the index of what is due, so that only those are looked at.
+    """
     return tx.run(
         "UPDATE delivery_queue SET state = 'dead', reason = 'expired', settled_ms = ?, leased_by = NULL,"
-        " lease_until_ms = NULL WHERE state = 'queued' AND queued_ms < ?",
+        " lease_until_ms = NULL WHERE state IN ('queued', 'leased') AND state = 'queued' AND queued_ms < ?",
         *(tx.now_ms, tx.now_ms - policy.delivery_days * DAY_MS),
     )
 
