@@ -6,7 +6,7 @@ created and never touched again; they are passed without a walk.
 
 from typing import Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, WindowSpec
 from pyspark.sql import functions as F
 
 _ONCE: Final = (
@@ -53,6 +53,17 @@ def refusals(steps: Column, archives: Column | None) -> Column:
     start = F.from_json(F.lit('{"refused": []}'), _STATE)
     walked = F.aggregate(steps, start, lambda state, step: _next(state, step, archives), lambda state: state["refused"])
     return F.when(~plain, walked)
+
+
+def fault(step: Column, before: WindowSpec) -> Column:
+    """Why a step cannot be taken after those ``before`` it, if all of these could be; null if it can."""
+    changes = step["kind"].isin(*_CREATING, *_CHANGING, *_OF_TASKS)
+
+    def so_far(member: str) -> Column:
+        return F.last(F.when(changes, step[member]), ignorenulls=True).over(before)
+
+    state = F.struct(so_far("version").alias("version"), so_far("target").alias("topic"))
+    return F.coalesce(step["reason"], _problem(state, step, so_far("event_id").isNotNull()))
 
 
 def _next(state: Column, step: Column, archives: Column | None) -> Column:
