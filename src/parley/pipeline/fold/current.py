@@ -90,20 +90,24 @@ def messages(events: DataFrame, facts: Facts, before: DataFrame | None = None) -
     changes = of_entity(events, *MESSAGE_EVENTS).withColumn("made", F.col("event_id"))
     if before is not None:
         changes = _union(changes, _as_events(before, "message", "messages")).repartition(*KEYS)
-    name, event = F.col("name"), F.struct("event_id", "ts", "name", "data_json")
+    name = F.col("name")
     folded = changes.groupBy(*KEYS).agg(
         last(F.struct("event_id", "made", "data_json"), name == "message.created").alias("created"),
-        last(event, name.isin("message.edited", "message.deleted")).alias("content"),
-        last(event, name == "message.deleted").alias("deleted"),
-        last(event, name == "message.moved_topic").alias("moved"),
-        last(event, name.isin(*CHANGES)).alias("change"),
+        last(F.struct("event_id", "ts", "name", "data_json"), name.isin("message.edited", "message.deleted")).alias(
+            "content"
+        ),
+        last(F.struct("event_id", "ts", "data_json"), name == "message.deleted").alias("deleted"),
+        last(F.struct("event_id", "data_json"), name == "message.moved_topic").alias("moved"),
+        last(F.struct("event_id", "data_json"), name.isin(*CHANGES)).alias("change"),
         F.max("event_id").alias("last_event_id"),
     )
-    return _without_archived(folded.where("created IS NOT NULL"), facts).select(*_message_columns())
-
-
-def _message_columns() -> list[Column]:
+    # Parsed in a step of its own: each column that is taken from the row would parse it again.
     row = parsed("created.data_json", f"message struct<{row_type('messages')}>")["message"]
+    there = _without_archived(folded.where("created IS NOT NULL"), facts).withColumn("row", row)
+    return there.select(*_message_columns(F.col("row")))
+
+
+def _message_columns(row: Column) -> list[Column]:
     deleted_now = F.col("content.name") == "message.deleted"
     edited = parsed("content.data_json", "new_content string")["new_content"]
     changed = {
