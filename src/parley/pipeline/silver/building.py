@@ -4,7 +4,8 @@ A run may be killed anywhere and repeated, and two may run at once: each commit 
 together, and one that comes second is refused and planned again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from parley.pipeline.lake.commit import ensure_table
 from parley.pipeline.lake.place import Lake
 from parley.pipeline.silver.inline import INLINE_EVENTS, build_inline
 from parley.pipeline.silver.judging import judge
-from parley.pipeline.silver.merging import News, merge
+from parley.pipeline.silver.merging import Merged, News, merge
 from parley.pipeline.silver.reading import (
     Marks,
     bronze_marks,
@@ -35,6 +36,9 @@ CONFLICTS_MAX: Final = 20
 """Builds in a row that others may win; each of them did some of the work."""
 KEPT_EVENTS_MAX: Final = 200_000
 """So many events are kept in memory while the tables are folded; of more, each table reads the columns it needs."""
+
+TABLES_AT_ONCE: Final = 2
+"""While one table's jobs are planned or its files are committed, the cores work on another's."""
 
 Progress = Callable[[str, int, int], None]
 """Is told the table that was written last, and how many are done of how many."""
@@ -124,14 +128,24 @@ def _fold(spark: "SparkSession", lake: Lake, until: Marks, report: SilverReport,
         events = _Kept(read_accepted(spark, lake, news), news)
         try:
             told = _tell_of(events.rows, truncated_hubs(spark, lake, news.keys()), stands, until)
-            for spec in specs:
-                merged = merge(spark, lake, spec, told)
+            for spec, merged in _merge_all(spark, lake, specs, told):
                 report.tables[spec.table.name] = report.tables.get(spec.table.name, 0) + merged.rows
                 report.buckets += merged.buckets
                 done += 1
                 progress(spec.table.name, done, total)
         finally:
             events.release()
+
+
+def _merge_all(spark: "SparkSession", lake: Lake, specs: list[Spec], news: News) -> Iterator[tuple[Spec, Merged]]:
+    """Each table with what was written to it, as they come. After an error no further one is begun."""
+    pool = ThreadPoolExecutor(TABLES_AT_ONCE)
+    try:
+        work = {pool.submit(merge, spark, lake, spec, news): spec for spec in specs}
+        for done in as_completed(work):
+            yield work[done], done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _tell_of(events: "DataFrame", truncated: frozenset[str], stands: Marks, until: Marks) -> News:
