@@ -1,8 +1,9 @@
 """The pipeline over long histories: ingest, build, fold, audit, enrichment, and the same fold in DuckDB and Python.
 
 The history is made once and grows: first the smaller size, then the larger one. After the first build one percent of
-new events is added, so that what an incremental run costs stands beside what a full one costs. Memory is the largest
-sum of what all processes of a run had in RAM at once.
+new events is added, so that what an incremental run costs stands beside what a full one costs: both are ingest and
+silver, since gold is counted whole each time. Memory is the largest sum of what processes of a run had in RAM at once:
+of the driver, which is a Python and its JVM, and of these with all workers.
 """
 
 import json
@@ -19,6 +20,7 @@ from bench.load.long_history import LongHistory
 from bench.load.process import Process
 from bench.plan import Plan
 from parley.sandbox import missing
+from parley.sandbox.keeper import living_children
 
 SAMPLE_SECONDS: Final = 0.2
 _MIB: Final = 1024 * 1024
@@ -36,6 +38,7 @@ class Worker(Process):
         )
         self.pid = self._popen.pid
         self.peak_bytes = 0
+        self.driver_peak_bytes = 0
         self._ended = threading.Event()
         self._watch = threading.Thread(target=self._sample, daemon=True)
         self._watch.start()
@@ -54,7 +57,9 @@ class Worker(Process):
         cpu = self._cpu_seconds()
         self._popen.stdin.write(f"{command}\n")
         self._popen.stdin.flush()
-        return {**self.answer(), "cpu_seconds": round(self._cpu_seconds() - cpu, 2)}
+        answer = {**self.answer(), "cpu_seconds": round(self._cpu_seconds() - cpu, 2)}
+        print(f"bench: {command}: {answer}", file=sys.stderr, flush=True)
+        return answer
 
     def kill(self) -> None:
         self._popen.kill()
@@ -75,8 +80,11 @@ class Worker(Process):
 
     def _sample(self) -> None:
         while not self._ended.wait(SAMPLE_SECONDS):
-            resident = sum(_quietly(process.resident_bytes) for process in (self, *self.descendants()))
-            self.peak_bytes = max(self.peak_bytes, int(resident))
+            everyone = [self, *self.descendants()]
+            resident = {process.pid: int(_quietly(process.resident_bytes)) for process in everyone}
+            self.peak_bytes = max(self.peak_bytes, sum(resident.values()))
+            driver = sum(resident.get(pid, 0) for pid in (self.pid, *living_children(self.pid)))
+            self.driver_peak_bytes = max(self.driver_peak_bytes, driver)
 
 
 def _quietly(read: Any) -> float:
@@ -117,22 +125,37 @@ def _size(folder: Path, history: LongHistory, *, enrich: bool) -> dict[str, Any]
         again = [worker.do("ingest"), worker.do("build")]
         folded = worker.do("fold")
         enriched = worker.do("enrich") if enrich else None
-    added = sum(each["seconds"] for each in again)
+    added, added_cpu = (sum(each[key] for each in again) for key in ("seconds", "cpu_seconds"))
     full = ingested["seconds"] + built["seconds"]
-    memory: Sample = {"driver_and_workers_mib": round(worker.peak_bytes / _MIB)}
+    full_cpu = (ingested["cpu_us"] + built["cpu_us"]) * events / 1e6
+    incremental: Sample = {
+        "seconds": round(added, 3),
+        "cpu_seconds": round(added_cpu, 3),
+        "of_full_ratio": round(added / full, 3),
+        "cpu_of_full_ratio": round(added_cpu / full_cpu, 3),
+    }
+    memory: Sample = {
+        "driver_mib": round(worker.driver_peak_bytes / _MIB),
+        "driver_and_workers_mib": round(worker.peak_bytes / _MIB),
+    }
     extra: dict[str, Any] = {}
     if enriched is not None:
         if enriched["failed"]:
             raise RuntimeError(f"{enriched['failed']} messages could not be enriched")
         extra["enrich"] = figure("lake_enrich", [_per_event(enriched, enriched["messages"])])
     rivals = _rivals(folder, history, folded["checksum"])
-    in_duckdb = {"seconds": folded["seconds"], "beside_duckdb_ratio": folded["seconds"] / rivals["duckdb"]["seconds"]}
+    beside = {
+        "seconds": folded["seconds"],
+        "cpu_seconds": folded["cpu_seconds"],
+        "beside_duckdb_ratio": folded["seconds"] / rivals["duckdb"]["seconds"],
+        "cpu_beside_duckdb_ratio": folded["cpu_seconds"] / rivals["duckdb"]["cpu_seconds"],
+    }
     return {
         "start": figure("lake_start", [{"seconds": start["seconds"]}]),
         "ingest": figure("lake_ingest", [ingested]),
         "build": figure("lake_build", [built]),
-        "incremental": figure("lake_incremental", [{"seconds": added, "of_full_ratio": round(added / full, 3)}]),
-        "fold": figure("lake_fold", [{key: round(value, 3) for key, value in in_duckdb.items()}]),
+        "incremental": figure("lake_incremental", [incremental]),
+        "fold": figure("lake_fold", [{key: round(value, 3) for key, value in beside.items()}]),
         "audit": figure("lake_audit", [audited]),
         "memory": figure("lake_memory", [memory]),
         **extra,
@@ -145,13 +168,18 @@ def _rivals(folder: Path, history: LongHistory, checksum: list[int]) -> dict[str
     found: dict[str, Sample] = {}
     with _worker("--duckdb", folder / "lake", folder / "duckdb.parquet") as duckdb:
         answer = duckdb.answer()
-    found["duckdb"] = {"seconds": answer["seconds"], "peak_mib": round(duckdb.peak_bytes / _MIB)}
+    found["duckdb"] = _of_rival(answer, duckdb)
     with _worker("--python", history.workspace.root) as python:
         plain = python.answer()
     if not checksum == answer["checksum"] == plain["checksum"]:
         raise RuntimeError(f"folded to {checksum}, by DuckDB to {answer['checksum']}, by Python to {plain['checksum']}")
-    found["python"] = {"seconds": plain["seconds"], "peak_mib": round(python.peak_bytes / _MIB)}
+    found["python"] = _of_rival(plain, python)
     return found
+
+
+def _of_rival(answer: dict[str, Any], worker: Worker) -> Sample:
+    spent = {key: round(answer[key], 3) for key in ("seconds", "cpu_seconds")}
+    return {**spent, "peak_mib": round(worker.peak_bytes / _MIB)}
 
 
 @contextmanager
