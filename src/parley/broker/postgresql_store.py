@@ -41,7 +41,7 @@ Connection = psycopg.Connection[Row]
 
 POOL_MAX: Final = 4
 """One for the messages that wait, the others for what is read and claimed meanwhile."""
-_WAIT_SECONDS: Final = 10.0
+_WAIT_SECONDS: Final = 30.0
 _CHANNEL: Final = "parley_broker"
 _MIGRATION_LOCK: Final = 7_017_195_380_842_001
 """A number of our own, so that two brokers that start at once do not both make the tables."""
