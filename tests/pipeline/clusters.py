@@ -1,8 +1,10 @@
 """Sparks that are not embedded: a standalone cluster of one master and two workers, and a Spark Connect server.
 
-Both come from the package itself, listen on loopback and on free ports, and tell in their log where.
+Both come from the package itself, listen on loopback and on free ports, and tell in their log where. ``smoke`` tries
+the pipeline on any of them.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -15,7 +17,11 @@ from pathlib import Path
 import pyspark
 
 from parley.pipeline.java import find_java_home
+from parley.pipeline.lake import Lake
+from tests.pipeline.bronze import bronze_problems
+from tests.pipeline.logs import log_rows, make_hub
 
+STEPS = 60
 HOME = Path(pyspark.__file__).parent
 START_SECONDS = 240.0
 STOP_SECONDS = 60.0
@@ -31,6 +37,24 @@ appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %m%n
 """
+
+
+def smoke(folder: Path, *options: str) -> list[str]:
+    """What does not work for two small hubs on the Spark that the options name, in a process of its own."""
+    hubs = [make_hub(folder / "hubs" / name, steps=STEPS) for name in ("a", "b")]
+    logged = sum(len(log_rows(str(hub.database))) for hub in hubs)
+    argv = [sys.executable, "-m", "tests.pipeline.smoke", str(folder), *options]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return [done.stderr[-4000:]]
+    found = json.loads(done.stdout.splitlines()[-1])
+    counts = {name: found[name] for name in ("read", "ingested", "by_sql")}
+    problems = [f"{name} {count} of {logged} events" for name, count in counts.items() if count != logged]
+    if not found["messages"]:
+        problems.append("no messages were folded")
+    if "--whole" in options and not Path(found["report"]).is_file():
+        problems.append("there is no report")
+    return problems + bronze_problems(Lake.open(folder / "lake"), hubs)
 
 
 @contextmanager
