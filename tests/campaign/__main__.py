@@ -18,14 +18,17 @@ from typing import Any
 import uvloop
 
 from tests.campaign.audited import audit_left
+from tests.campaign.cluster import cluster
 from tests.campaign.crowd import crowd
 from tests.campaign.derived import derived_kills
 from tests.campaign.disk import failing_operations, power_cuts
 from tests.campaign.full_disk import full_disk
 from tests.campaign.kill import kill_cycles
 from tests.campaign.lake import lake_kills
+from tests.campaign.lake_builds import lake_builds
 from tests.campaign.mesh.faults import mesh_faults
 from tests.campaign.mesh.kill import mesh_kills
+from tests.campaign.properties import pipeline_properties
 from tests.campaign.report import Report
 from tests.campaign.soak import soak
 from tests.campaign.starts import simultaneous_starts
@@ -45,6 +48,9 @@ NAMES = (
     "mesh_kill",
     "mesh_faults",
     "lake",
+    "lake_builds",
+    "pipeline_properties",
+    "cluster",
     "soak",
     "audit",
 )
@@ -96,6 +102,11 @@ def _campaigns(options: argparse.Namespace, left: Path) -> dict[str, Callable[[P
         "mesh_kill": lambda _: mesh_kills(rounds=options.mesh_kills, seed=options.seed),
         "mesh_faults": lambda _: mesh_faults(messages=options.mesh_messages, seed=options.seed),
         "lake": lambda folder: lake_kills(folder, kills=options.lake_kills, seed=options.seed),
+        "lake_builds": lambda folder: lake_builds(folder, kills=options.build_kills, seed=options.seed),
+        "pipeline_properties": lambda folder: pipeline_properties(
+            folder, histories=options.histories, seed=options.seed
+        ),
+        "cluster": lambda folder: cluster(folder, seed=options.seed),
         "soak": lambda folder: soak(folder, seconds=options.soak_seconds, seed=options.seed),
         "audit": lambda _: audit_left(left, seed=options.seed),
     }
@@ -124,6 +135,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--mesh-kills", type=int, default=1_000, help="kill -9 of a daemon or a broker at a given step")
     parser.add_argument("--mesh-messages", type=int, default=3_000, help="messages of each daemon in a bad network")
     parser.add_argument("--lake-kills", type=int, default=100, help="kill -9 of those who fill a lake")
+    parser.add_argument("--build-kills", type=int, default=100, help="kill -9 of those who build a lake's tables")
+    parser.add_argument("--histories", type=int, default=100, help="random histories that are built in every way")
     parser.add_argument("--soak-seconds", type=float, default=60.0, help="length of the steady load")
     parser.add_argument("--folder", type=Path, help="where to work; the system's temporary folder if omitted")
     return parser.parse_args()

@@ -12,6 +12,7 @@ import pytest
 
 from parley.pipeline.lake import Lake
 from parley.pipeline.session import open_session
+from tests.pipeline.sessions import FOR_SMALL_QUERIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +36,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
     if "PYTEST_XDIST_WORKER" in os.environ:
         (tmp_path_factory.getbasetemp().parent / "spark").mkdir()  # fails in a second process
-    session = open_session(settings={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"})
+    session = open_session(settings=FOR_SMALL_QUERIES)
     register(session)
     yield session
     session.stop()

@@ -13,6 +13,8 @@ from parley.workspace.layout import Workspace
 from tests.hub.histories import History
 from tests.workspace.databases import START_MS, new_workspace, prepared, writing
 
+BUSY_MS = 30_000
+"""Whoever is the last to close a database folds its write-ahead log into it, and has it alone meanwhile."""
 DAY_MS = 24 * 3600 * 1000
 _INSERT = (
     "INSERT INTO events"
@@ -53,6 +55,7 @@ def append_to(connection: apsw.Connection, numbers: Iterable[int], *, a_day: int
 def log_rows(database: str | Path) -> list[tuple[Any, ...]]:
     """The log as its file holds it, read by another library than the pipeline's."""
     connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(BUSY_MS)
     try:
         return connection.execute(
             "SELECT event_id, ts, name, scope_channel_id, scope_topic_id, scope_topic_id2, entity_type, entity_id,"

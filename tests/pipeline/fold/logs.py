@@ -104,11 +104,20 @@ def refused_by_the_pure_fold(events: Iterable[Event]) -> set[int]:
     return refused
 
 
+BY_ITSELF = {"unknown_name", "malformed", "wrong_entity"}
+"""What is wrong with an event by itself. The pure fold is given what was read already, and trusts its shape."""
+
+
+def damage(event: Event, rng: random.Random) -> list[Event]:
+    """What becomes of the event by one kind of damage."""
+    return rng.choice(_DAMAGES)(event, rng)
+
+
 def damaged(events: list[Event], rng: random.Random, times: int) -> list[Event]:
     """The log with events lost, repeated and changed, in places chosen by chance."""
     events = list(events)
     for place in sorted(rng.sample(range(len(events)), times), reverse=True):
-        events[place : place + 1] = rng.choice(_DAMAGES)(events[place], rng)
+        events[place : place + 1] = damage(events[place], rng)
     return [event._replace(event_id=number) for number, event in enumerate(events, 1)]
 
 

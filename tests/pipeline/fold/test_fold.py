@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from hypothesis import Phase, example, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -22,6 +22,7 @@ from parley.pipeline.fold import (
     topic_titles,
 )
 from tests.pipeline.fold.logs import (
+    BY_ITSELF,
     Event,
     damaged,
     frame,
@@ -36,11 +37,11 @@ pytestmark = pytest.mark.timeout(600)
 SEEDS = st.integers(0, 2**32)
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
 """A smaller seed is no simpler history, and each try takes seconds."""
-BY_SPARK_ALONE = {"unknown_name", "malformed", "wrong_entity"}
-"""What is wrong with an event by itself. The pure fold is given what was read already, and trusts its shape."""
+DISPUTED = (4, 5, 8, 9)
+"""Damaged logs in which payloads hold members of other events, which Spark once believed."""
 
 
-@settings(max_examples=2, phases=NO_SHRINKING)
+@settings(max_examples=1, phases=NO_SHRINKING)
 @given(seed=SEEDS)
 def test_the_fold_of_random_histories_is_what_the_hubs_hold(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, seed: int
@@ -62,19 +63,16 @@ def test_the_fold_of_random_histories_is_what_the_hubs_hold(
         assert differences(pure(log.events), log.stored) == []
 
 
-@settings(max_examples=2, phases=NO_SHRINKING)
+@settings(max_examples=1, phases=NO_SHRINKING)
 @given(seed=SEEDS)
-@example(seed=2)
-@example(seed=4)
 def test_a_damaged_log_folds_as_if_the_refused_events_had_never_been(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
-    rng = random.Random(seed)
     logs = {
-        f"hub-{number}": damaged(
-            random_log(tmp_path_factory.mktemp("hub"), f"hub-{number}", seed + number, 60).events, rng, 12
+        f"hub-{each}": damaged(
+            random_log(tmp_path_factory.mktemp("hub"), f"hub-{each}", each, 60).events, random.Random(each), 12
         )
-        for number in range(3)
+        for each in (*DISPUTED, seed, seed + 1)
     }
     events = frame(spark, [event for log in logs.values() for event in log])
     facts = Facts()
@@ -86,7 +84,7 @@ def test_a_damaged_log_folds_as_if_the_refused_events_had_never_been(
         by_us = {event_id: reason for (hub, event_id), reason in refused.items() if hub == db_id}
         taken = [event for event in log if event.event_id not in by_us]
         assert differences(found.get(db_id, HubState()), pure(taken)) == []
-        alone = {event_id for event_id, reason in by_us.items() if reason in BY_SPARK_ALONE}
+        alone = {event_id for event_id, reason in by_us.items() if reason in BY_ITSELF}
         assert refused_by_the_pure_fold([event for event in log if event.event_id not in alone]) == by_us.keys() - alone
     rows.unpersist()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from parley.core.errors import LakeConflict
 from parley.core.settings import PipelineSettings
 from parley.pipeline.gold.counting import SOURCES, Counted, Sources
 from parley.pipeline.lake import WHOLE, Lake, Step, Table, commit, cursor, discard, read_table, stage, table_version
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CURSOR: Final = "parley.gold.counted_from"
+CONFLICTS_MAX: Final = 20
+"""Tries in a row that other builds may win; each of them counted some of the tables."""
 RULES: Final = 1
 """Raised when the tables are counted by other rules, so that they are counted again."""
 
@@ -35,6 +38,8 @@ class GoldReport:
     """Rows of each table that was written."""
     unchanged: int = 0
     """Tables that were counted from just this before."""
+    conflicts: int = 0
+    """Tries in which another build was quicker."""
 
 
 def build_gold(
@@ -44,12 +49,26 @@ def build_gold(
     *,
     progress: Progress = lambda table, done, total: None,
 ) -> GoldReport:
-    """Counts the tables that are not up to date. The silver tables must have been built."""
+    """Counts the tables that are not up to date. The silver tables must have been built. Two at once are harmless."""
+    report = GoldReport()
+    while True:
+        try:
+            return _count(spark, lake, settings, report, progress)
+        except LakeConflict:
+            report.conflicts += 1
+            if report.conflicts > CONFLICTS_MAX:
+                raise
+
+
+def _count(
+    spark: "SparkSession", lake: Lake, settings: PipelineSettings, report: GoldReport, progress: Progress
+) -> GoldReport:
+    """One try. A table that another build has counted meanwhile is no longer stale at the next."""
     origin = {name: table_version(lake, _source(name)) for name in SOURCES}
     mark = _mark(origin, settings)
     seen = {table.name: cursor(lake, table, CURSOR) for table in TABLES}
     stale = [table for table in TABLES if seen[table.name] != mark]
-    report = GoldReport(unchanged=len(TABLES) - len(stale))
+    report.unchanged = len(TABLES) - len(stale)
     if not stale:
         return report
     counted = Counted(_read(spark, lake, origin), settings)
