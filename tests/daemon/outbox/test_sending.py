@@ -62,6 +62,16 @@ def test_a_clock_that_was_set_back_does_not_hold_a_row_up(outbox: apsw.Connectio
     assert take(outbox, now_ms=NOW - RETRY_MS_MAX - 1).rows != []
 
 
+def test_what_a_window_left_over_is_still_due_under_a_clock_that_was_set_back(outbox: apsw.Connection) -> None:
+    put(outbox, message())
+    put(outbox, message("m-2"))
+    earlier = NOW - RETRY_MS_MAX - 1
+    first = take(outbox, now_ms=earlier, limit=1)
+    assert ([each.client_message_id for each in first.rows], first.next_ms) == (["m-1"], earlier)
+    second = take(outbox, now_ms=earlier, limit=1)
+    assert ([each.client_message_id for each in second.rows], second.next_ms) == (["m-2"], None)
+
+
 def test_a_broker_that_has_the_message_makes_the_row_done(outbox: apsw.Connection) -> None:
     put(outbox, message())
     take(outbox)

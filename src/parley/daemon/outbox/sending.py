@@ -18,7 +18,8 @@ _DUE: Final = (
     f"SELECT {COLUMNS} FROM outbox WHERE mesh_id = ?1 AND status = 'pending'"
     f" AND (next_attempt_at <= ?2 OR next_attempt_at > ?2 + {RETRY_MS_MAX}) ORDER BY seq LIMIT ?3"
 )
-_NEXT: Final = "SELECT min(next_attempt_at) FROM outbox WHERE mesh_id = ? AND status = 'pending'"
+_WAITING: Final = "FROM outbox WHERE mesh_id = ?1 AND status = 'pending'"
+_NEXT: Final = f"SELECT (SELECT min(next_attempt_at) {_WAITING}), (SELECT max(next_attempt_at) {_WAITING})"
 _TAKE: Final = "UPDATE outbox SET status = 'inflight', attempts = attempts + 1 WHERE seq = ?"
 _DONE: Final = (
     "UPDATE outbox SET status = 'done', delivered_at = ?2, broker_message_id = ?3, history_id = ?4, last_error = NULL"
@@ -82,9 +83,11 @@ def take_due(db: apsw.Connection, mesh_id: str, *, now_ms: int, limit: int, max_
     rows = [row_of(values) for values in db.execute(_DUE, (mesh_id, now_ms, limit)).fetchall()]
     for row in rows:
         db.execute(_TAKE, (row.seq,))
-    values = db.execute(_NEXT, (mesh_id,)).fetchone()
-    waiting = None if values is None or values[0] is None else int(str(values[0]))
-    return Due(rows, waiting, expired)
+    first, last = db.execute(_NEXT, (mesh_id,)).fetchall()[0]
+    if first is None:
+        return Due(rows, None, expired)
+    is_beyond_the_clock = int(str(last)) > now_ms + RETRY_MS_MAX
+    return Due(rows, now_ms if is_beyond_the_clock else int(str(first)), expired)
 
 
 def settle(db: apsw.Connection, settlement: Settlement, *, now_ms: int) -> bool:
