@@ -16,6 +16,7 @@ from parley.broker.session import Ask, Close, Effect, Expel, Joined, Reply, Sess
 from parley.broker.sqlite_store import SqliteStore, open_sqlite_store
 from parley.broker.tx import Rule, Tx
 from parley.core import sealing
+from parley.core.errors import ParleyError
 from parley.sqlite import Outcome
 from parley.wire.broker import Accepted, decode_from_daemon, encode_frame
 from tests.simulation.network import Listener, Network, Wire
@@ -78,7 +79,7 @@ class BrokerNode(Node):
             )
             self._writer = SimulatedWriter(self, self.store.connection, self.rng)
             self._setting = Setting(self.store.broker_id, INSTANCE, self._policy, sealing.verify)
-            self.submit(forget_all_connections, _expect)
+            self._insist(forget_all_connections)
             self.later(TICK_MS, self._tick)
 
     def let_go(self) -> list[apsw.Connection]:
@@ -96,11 +97,10 @@ class BrokerNode(Node):
     def set_presence(self, member_id: str, status: str) -> None:
         """What a member says it is doing; there is something for it to get, perhaps."""
 
-        def done(outcome: Outcome[Any]) -> None:
-            _expect(outcome)
+        def done(_: Outcome[Any]) -> None:
             self._each(self._fanout.of_members([member_id]), lambda session: session.on_woken(self.scheduler.now))
 
-        self.submit(lambda tx: set_presence(tx, member_id, status, None, None), done)
+        self._insist(lambda tx: set_presence(tx, member_id, status, None, None), done)
 
     def fill_meshes(self, mesh_ids: list[str]) -> None:
         """These have no room for another byte; all others have."""
@@ -109,7 +109,10 @@ class BrokerNode(Node):
             tx.run("UPDATE mesh SET bytes_max = ?", self._policy.bytes_max)
             tx.many("UPDATE mesh SET bytes_max = 0 WHERE mesh_id = ?", [(each,) for each in mesh_ids])
 
-        self.submit(write, _expect)
+        self._insist(write)
+
+    def _insist(self, rule: Rule[Any], done: Callable[[Outcome[Any]], None] = lambda _: None) -> None:
+        self._writer.insist(self.store.write(rule), done)
 
     def _let_in(self, wire: Wire) -> bool:
         if not self.is_up:
@@ -172,7 +175,7 @@ class BrokerNode(Node):
     def _bring(self, connection_id: str, ask: Ask) -> Callable[[Outcome[Any]], None]:
         def bring(outcome: Outcome[Any]) -> None:
             if isinstance(ask.rule, AcceptMessage) and outcome.error is None:
-                answer = _expect(outcome).answer
+                answer = _value(outcome).answer
                 self.accepted += isinstance(answer, Accepted) and not answer.duplicate
             session = self._connections[connection_id].session
             self._do(connection_id, session.on_result(ask.token, outcome, self.scheduler.now))
@@ -183,16 +186,17 @@ class BrokerNode(Node):
         for connection_id, connection in list(self._connections.items()):
             self._do(connection_id, connection.session.on_timer(self.scheduler.now))
         live = self._fanout.connections()
-        self.submit(lambda tx: seen(tx, live), _expect)
+        self.submit(lambda tx: seen(tx, live), _value)
         self.submit(lambda tx: sweep_leases(tx, self._policy), self._wake)
         self.later(TICK_MS, self._tick)
 
     def _wake(self, outcome: Outcome[Any]) -> None:
-        woken = self._fanout.of_members(_expect(outcome))
+        woken = self._fanout.of_members(_value(outcome) or ())
         self._each(woken, lambda session: session.on_woken(self.scheduler.now))
 
 
-def _expect(outcome: Outcome[Any]) -> Any:
-    if outcome.error is not None:
+def _value(outcome: Outcome[Any]) -> Any:
+    """What a rule came to; None when the disk was full. Nothing else may go wrong."""
+    if outcome.error is not None and not isinstance(outcome.error, ParleyError):
         raise outcome.error
     return outcome.value

@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 
 from parley.core import sealing
+from parley.core.errors import ParleyError
 from parley.daemon.databases import open_inbox, open_outbox
 from parley.daemon.effects import Agree, Connect, Disconnect, Effect, End, Settle, Store, Take, Tell, Transmit
 from parley.daemon.inbox.events import append_event
@@ -21,14 +22,14 @@ from parley.daemon.outbox.accept import Destination, Message, Sealed, accept, me
 from parley.daemon.outbox.recover import recover
 from parley.daemon.outbox.requeue import requeue
 from parley.daemon.outbox.rows import OutboxRow, by_client_id
-from parley.daemon.outbox.sending import settle, take_due
+from parley.daemon.outbox.sending import Due, settle, take_due
 from parley.daemon.outbox.terms import read_terms, write_terms
 from parley.daemon.sealer import open_sealed, seal
 from parley.sqlite import Outcome
 from parley.wire.broker import DeliveryAcked, Push, decode_from_broker, encode_frame
 from tests.simulation.ledger import Asked
 from tests.simulation.network import Listener, Network, Wire
-from tests.simulation.node import Node, SimulatedWriter
+from tests.simulation.node import AGAIN_MS, Node, SimulatedWriter
 from tests.simulation.programs import Answer
 from tests.simulation.scheduler import Scheduler
 
@@ -44,6 +45,8 @@ class Rules:
     receive = staticmethod(receive)
     new_loop = MeshLoop
     acknowledges_before_commit = False
+    insists = True
+    """What became of a message is written again until it is on disk."""
 
 
 @dataclass
@@ -83,7 +86,7 @@ class DaemonNode(Node):
             self._inbox_db = opened.connection
             self._outbox = SimulatedWriter(self, self._outbox_db, self.rng)
             self._inbox = SimulatedWriter(self, self._inbox_db, self.rng)
-            self._outbox.submit(lambda db: self._rules.recover(db, now_ms=now_ms), lambda _: self._connect_all())
+            self._outbox.insist(lambda db: self._rules.recover(db, now_ms=now_ms), lambda _: self._connect_all())
 
     def let_go(self) -> list[apsw.Connection]:
         for mesh in self._meshes.values():
@@ -99,7 +102,7 @@ class DaemonNode(Node):
         row_id, now_ms = self._new_id(), self.clock.now_ms()
 
         def done(outcome: Outcome[Any]) -> None:
-            answer(_expect(outcome) if outcome.error is None else outcome.error)
+            answer(_value(outcome, outcome.error))
             self._wake(message.mesh_id)
 
         self._outbox.submit(
@@ -184,16 +187,16 @@ class DaemonNode(Node):
             return self._rules.take_due(db, mesh_id, now_ms=now_ms, limit=limit, max_age_ms=terms.max_age_ms)
 
         def done(outcome: Outcome[Any]) -> None:
-            self._do(mesh, mesh.loop.on_taken(_expect(outcome), self._now()))
+            again = Due([], self.clock.now_ms() + AGAIN_MS, [])
+            self._do(mesh, mesh.loop.on_taken(_value(outcome, again), self._now()))
 
         self._outbox.submit(write, done)
 
     def _settle(self, effect: Settle) -> None:
         now_ms = self.clock.now_ms()
         for settlement in effect.settlements:
-            self._outbox.submit(
-                lambda db, settlement=settlement: self._rules.settle(db, settlement, now_ms=now_ms), _expect
-            )
+            write = self._outbox.insist if self._rules.insists else self._outbox.submit
+            write(lambda db, settlement=settlement: self._rules.settle(db, settlement, now_ms=now_ms), _ignore)
 
     def _store(self, mesh: _Mesh, pushes: tuple[Push, ...]) -> None:
         of = mesh.of
@@ -201,9 +204,9 @@ class DaemonNode(Node):
             row_id, now_ms = self._new_id(), self.clock.now_ms()
 
             def done(outcome: Outcome[Any]) -> None:
-                received: Received = _expect(outcome)
-                self.received += received.event is not None
-                if not self._rules.acknowledges_before_commit:
+                received: Received | None = _value(outcome, None)
+                self.received += received is not None and received.event is not None
+                if received is not None and not self._rules.acknowledges_before_commit:
                     stored = DeliveryAcked(received.delivery_id, received.status)
                     self._do(mesh, mesh.loop.on_stored([stored], self._now()))
 
@@ -224,12 +227,12 @@ class DaemonNode(Node):
 
     def _agree(self, mesh: _Mesh, effect: Agree) -> None:
         now_ms, mesh_id = self.clock.now_ms(), mesh.of.mesh_id
-        self._outbox.submit(lambda db: write_terms(db, mesh_id, effect.terms, now_ms=now_ms), _expect)
+        self._outbox.submit(lambda db: write_terms(db, mesh_id, effect.terms, now_ms=now_ms), _ignore)
 
     def _tell(self, mesh: _Mesh, effect: Tell) -> None:
         now_ms, mesh_id = self.clock.now_ms(), mesh.of.mesh_id
         self._inbox.submit(
-            lambda db: append_event(db, effect.kind, effect.data, now_ms=now_ms, mesh_id=mesh_id), _expect
+            lambda db: append_event(db, effect.kind, effect.data, now_ms=now_ms, mesh_id=mesh_id), _ignore
         )
 
     def _dial(self, mesh: _Mesh) -> None:
@@ -290,7 +293,14 @@ class DaemonNode(Node):
         return Message(asked.client_message_id, destination, asked.text.encode(), asked.priority)
 
 
-def _expect(outcome: Outcome[Any]) -> Any:
-    if outcome.error is not None:
+def _value(outcome: Outcome[Any], otherwise: Any) -> Any:
+    """What a write came to, or the other thing when the disk was full. Nothing else may go wrong."""
+    if outcome.error is None:
+        return outcome.value
+    if not (isinstance(outcome.error, ParleyError)):
         raise outcome.error
-    return outcome.value
+    return otherwise
+
+
+def _ignore(outcome: Outcome[Any]) -> None:
+    _value(outcome, None)

@@ -3,7 +3,7 @@
 A ``Disk`` holds the files of one node, each as two images: what the system shows its programs, and what is certainly
 on the platter. Writes since a file's last sync are kept in a list; when the power goes, each of them may have arrived,
 be lost, or be torn at 512-byte sectors, independent of the others. ``cut_after`` lets it go in the midst of a commit or
-a checkpoint.
+a checkpoint. A disk may also be full for a while.
 
 A file in memory has no shared-memory sibling, so a database here is opened in SQLite's exclusive mode, with its log's
 index on the heap; whatever else ``open_writer`` asks for stays. One connection at a time reads and writes a file.
@@ -41,6 +41,8 @@ class Disk(apsw.VFS):
         super().__init__(self.name, "")
         self.operations = 0
         self.is_off = False
+        self.is_full = False
+        """Every write is refused, and nothing else is wrong."""
         self.cut_after: int | None = None
         """The power goes at this many writes and syncs from the disk's beginning."""
         self._files: dict[str, _Stored] = {}
@@ -54,7 +56,7 @@ class Disk(apsw.VFS):
 
         No connection to any of the files may be open.
         """
-        self.is_off, self.cut_after = False, None
+        self.is_off, self.is_full, self.cut_after = False, False, None
         for path in sorted(self._files) if torn else ():
             stored = self._files[path]
             if not stored.ever_synced and rng.random() < 0.5:
@@ -102,6 +104,8 @@ class _File:
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         self._disk.operate()
+        if self._disk.is_full:
+            raise apsw.FullError("no space left")
         kept = bytes(data)
         _apply(self._stored.shown, offset, kept)
         self._stored.unsynced.append((offset, kept))

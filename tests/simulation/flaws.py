@@ -134,6 +134,10 @@ def a_row_waits_for_a_time_that_the_clock_has_left(patch: pytest.MonkeyPatch) ->
     patch.setattr(sending, "_DUE", sending._DUE.replace(future, ""))
 
 
+def a_settlement_that_a_full_disk_refused_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Rules, "insists", False)
+
+
 def a_block_is_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recipients, "_takes", lambda row, capability: True)
 
@@ -152,5 +156,6 @@ FLAWS: list[Flaw] = [
     a_lease_never_ends,
     a_commit_is_not_synced,
     a_row_waits_for_a_time_that_the_clock_has_left,
+    a_settlement_that_a_full_disk_refused_is_forgotten,
     a_block_is_not_looked_at,
 ]

@@ -18,6 +18,8 @@ from tests.simulation.network import CLOSED_ABNORMALLY, End, Network, Wire
 from tests.simulation.scheduler import NodeClock, Scheduler
 
 COMMIT_MS = 4
+AGAIN_MS = 1_000
+"""After how long something is written again that a full disk refused."""
 CHECKPOINT_CHANCE = 0.02
 
 
@@ -111,6 +113,17 @@ class SimulatedWriter:
             self._is_called = True
             self._node.later(1 + self._rng.randrange(COMMIT_MS), self._commit)
 
+    def insist(self, write: Write[Any], done: Callable[[Outcome[Any]], None] = lambda _: None) -> None:
+        """Submits the write again and again until it is on disk."""
+
+        def look(outcome: Outcome[Any]) -> None:
+            if outcome.error is None:
+                done(outcome)
+            else:
+                self._node.later(AGAIN_MS, lambda: self.insist(write, done))
+
+        self.submit(write, look)
+
     def _commit(self) -> None:
         self._is_called = False
         taken, self._waiting = self._waiting, []
@@ -120,4 +133,5 @@ class SimulatedWriter:
         for (_, done), outcome in zip(taken, outcomes, strict=True):
             done(outcome)
         if self._rng.random() < CHECKPOINT_CHANCE:
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            with contextlib.suppress(apsw.FullError):
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)

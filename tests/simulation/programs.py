@@ -104,6 +104,7 @@ class Programs:
             answered = True
             if isinstance(answer, Exception):
                 self._ledger.refused(message, answer)
+                answered = message.promised
             else:
                 self._ledger.took(message, answer.status, answer.row.broker_message_id)
 

@@ -143,6 +143,7 @@ class World:
             (2, lambda: self._partition(daemon.name)),
             (1, lambda: self._set_clock(node)),
             (1, lambda: self._be_busy(daemon)),
+            (1, lambda: self._fill_disk(node)),
         ]
         rng.choices([act for _, act in kinds], [weight for weight, _ in kinds])[0]()
         for each in self._nodes():
@@ -166,6 +167,13 @@ class World:
     def _set_clock(self, node: Node) -> None:
         node.clock.offset_ms = self._rng.randrange(-CLOCK_MS, CLOCK_MS)
 
+    def _fill_disk(self, node: Node) -> None:
+        node.disk.is_full = True
+        self.scheduler.after(self._rng.randrange(5_000), lambda: self._make_room(node))
+
+    def _make_room(self, node: Node) -> None:
+        node.disk.is_full = False
+
     def _be_busy(self, daemon: DaemonNode) -> None:
         status = self._rng.choice(("idle", "working", "dnd"))
         for of in daemon.memberships if self.broker.is_up else ():
@@ -179,7 +187,7 @@ class World:
         for daemon in self.daemons:
             self.network.heal(daemon.name)
         for node in self._nodes():
-            node.disk.cut_after = None
+            node.disk.cut_after, node.disk.is_full = None, False
             if not node.is_up:
                 node.start()
         for of in self.people.members.values():
