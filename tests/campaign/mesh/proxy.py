@@ -13,7 +13,7 @@ from typing import Self
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import Server, ServerConnection, serve
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
 FRAME_BYTES_MAX = 4 * 1024 * 1024
 CLOSE_SECONDS = 0.05
@@ -100,7 +100,7 @@ class FaultProxy:
         if self.target is None or self.shut.intersection(name.split(".")):
             near.transport.abort()
             return
-        with contextlib.suppress(OSError, ConnectionClosed, TimeoutError):
+        with contextlib.suppress(OSError, WebSocketException, TimeoutError):
             async with connect(
                 f"ws://127.0.0.1:{self.target}/ws",
                 compression=None,
