@@ -11,10 +11,12 @@ from parley.broker.calls import AcceptMessage
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.rules.accept import AcceptOutcome
 from parley.broker.rules.deliver import claim
+from parley.broker.rules.founding import FoundFirst, FoundMesh
 from parley.broker.signals import NAMES_MAX, Signal, signals
 from parley.core.clock import ManualClock
 from parley.core.errors import SchemaTooNew, ServiceUnavailable
 from parley.wire.broker import Accepted, RefusedSend
+from parley.wire.invites import decode_invite
 from tests.conformance.broker.circle import Circle, key, make_send
 from tests.postgres import Server
 
@@ -39,6 +41,19 @@ def test_brokers_that_start_at_once_make_the_tables_once_and_are_one_broker(open
     assert len({store.broker_id for store in stores}) == 1
     assert len({store.instance for store in stores}) == 4
     assert stores[0].epoch == 1
+
+
+def test_brokers_that_start_at_once_found_one_mesh_and_every_invite_to_it_is_good(open_store: Open) -> None:
+    stores = [open_store() for _ in range(4)]
+    found = FoundFirst(FoundMesh("home", "Home", "ws://127.0.0.1", stores[0].policy, b"s" * 32))
+    with ThreadPoolExecutor(4) as pool:
+        founded = list(pool.map(lambda store: store.call(found), stores))
+    invites = [decode_invite(each.invite)[0] for each in founded if each is not None]
+    assert len(invites) == 4
+    assert len({invite.mesh_id for invite in invites}) == 1
+    assert len({invite.invite_id for invite in invites}) == 4
+    (count,) = stores[0].call(lambda tx: tx.all("SELECT count(*) FROM invite"))
+    assert count == (4,)
 
 
 def test_the_same_message_at_two_brokers_at_once_is_accepted_once(open_store: Open, clock: ManualClock) -> None:

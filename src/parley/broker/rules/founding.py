@@ -44,13 +44,7 @@ class FoundMesh:
     """The broker's key, should it have none yet."""
 
     def __call__(self, tx: Tx) -> Founded:
-        row = tx.one("SELECT mesh_id FROM mesh WHERE slug = ?", self.slug)
-        if row is None:
-            mesh = create_mesh(tx, self.slug, self.name, self.policy)
-        else:
-            mesh = lock_mesh(tx, row[0])
-            if tx.one("SELECT 1 FROM member WHERE mesh_id = ?", mesh.mesh_id) is not None:
-                raise InvalidInput(f"There is a mesh {self.slug} already", field="slug")
+        mesh = self._mesh(tx)
         seed = _signing_seed(tx, self.seed)
         invite = signed_invite(
             Invite(
@@ -68,6 +62,16 @@ class FoundMesh:
         )
         register_invite(tx, invite, None)
         return Founded(mesh, encode_invite(invite))
+
+    def _mesh(self, tx: Tx) -> Mesh:
+        """The mesh of this name, new or without members. Two brokers may make it at once; one of them finds it made."""
+        try:
+            return create_mesh(tx, self.slug, self.name, self.policy)
+        except InvalidInput:
+            row = tx.one("SELECT mesh_id FROM mesh WHERE slug = ?", self.slug)
+            if row is None or tx.one("SELECT 1 FROM member WHERE mesh_id = ?", row[0]) is not None:
+                raise
+            return lock_mesh(tx, row[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +111,6 @@ class Join:
 
 
 def _signing_seed(tx: Tx, fresh: bytes) -> bytes:
+    tx.run("INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO NOTHING", _SEED, fresh.hex())
     row = tx.one("SELECT value FROM meta WHERE key = ?", _SEED)
-    if row is not None:
-        return bytes.fromhex(row[0])
-    tx.run("INSERT INTO meta (key, value) VALUES (?, ?)", _SEED, fresh.hex())
-    return fresh
+    return bytes.fromhex(row[0]) if row is not None else fresh

@@ -46,13 +46,14 @@ class Member(NamedTuple):
 
 def create_mesh(tx: Tx, slug: str, name: str, policy: Policy) -> Mesh:
     """A mesh without members. Raises ``InvalidInput`` when the slug is taken."""
-    if tx.one("SELECT 1 FROM mesh WHERE slug = ?", slug) is not None:
-        raise InvalidInput(f"There is a mesh {slug} already", field="slug")
     mesh_id = tx.new_id(MESH)
-    tx.run(
-        "INSERT INTO mesh (mesh_id, slug, name, created_ms, bytes_max, members_max) VALUES (?, ?, ?, ?, ?, ?)",
+    made = tx.run(
+        "INSERT INTO mesh (mesh_id, slug, name, created_ms, bytes_max, members_max) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (slug) DO NOTHING",
         *(mesh_id, slug, name, tx.now_ms, policy.bytes_max, policy.members_max),
     )
+    if not made:
+        raise InvalidInput(f"There is a mesh {slug} already", field="slug")
     return lock_mesh(tx, mesh_id)
 
 
