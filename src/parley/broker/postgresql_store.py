@@ -19,7 +19,7 @@ import msgspec
 import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from parley.broker.calls import AcceptMessage
+from parley.broker.calls import AcceptMessage, AcknowledgeDeliveries, ClaimDeliveries
 from parley.broker.policy import DEFAULT_POLICY, Policy
 from parley.broker.signals import Signal, signals
 from parley.broker.store import StoreMethods
@@ -46,6 +46,7 @@ _CHANNEL: Final = "parley_broker"
 _MIGRATION_LOCK: Final = 7_017_195_380_842_001
 """A number of our own, so that two brokers that start at once do not both make the tables."""
 _NODE_CHARS: Final = 8
+_NEVER_RAISE: Final = (AcceptMessage, ClaimDeliveries, AcknowledgeDeliveries)
 _FAILED: Final = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 
 
@@ -149,11 +150,10 @@ class PostgresqlStore(StoreMethods):
     def _one_of_many(self, connection: Connection, rule: Rule[Any]) -> Outcome[Any]:
         """A rule that raises is undone alone; what the database itself refuses ends the whole transaction.
 
-        Accepting a message tells a refusal by its value, so it needs no savepoint, which would cost it two more
-        journeys.
+        What every message needs tells a refusal by its value, so it goes without a savepoint and its two journeys.
         """
         tx = self._tx(connection)
-        if isinstance(rule, AcceptMessage):
+        if isinstance(rule, _NEVER_RAISE):
             return Outcome(rule(tx))
         connection.execute("SAVEPOINT one_rule")
         try:
