@@ -58,27 +58,32 @@ async def _town(url: str | None, rng: random.Random, first: int, rounds: int, di
             await town.start_all()
             for number in range(first, first + rounds):
                 point = POINTS[number % len(POINTS)]
-                await _round(town, point, rng)
+                if not await _round(town, point, rng):
+                    return [f"round {number}: nobody came to die at {point}", *town.judge(at_the_end=False)]
                 died[point] += 1
             problems = await town.come_to_rest()
             return problems + town.judge(at_the_end=True)
 
 
-async def _round(town: Town, point: str, rng: random.Random) -> None:
+async def _round(town: Town, point: str, rng: random.Random) -> bool:
+    """Whether the death came about: a message that goes its way must meet it."""
     victim = rng.choice(town.names) if point in DAEMON_POINTS else "broker"
     writing = asyncio.create_task(_write(town, rng))
     await asyncio.sleep(0)
     town.kill(victim)
     await town.start(victim, Death(point, 1 + rng.randrange(3)))
-    async with asyncio.timeout(DIE_SECONDS):
-        while not await town.has_died(victim, 0.05):
-            await asyncio.gather(*(town.ask(town.compose(name)) for name in town.names))
+    begun = time.monotonic()
+    while not await town.has_died(victim, 0.05):
+        await asyncio.gather(*(town.ask(town.compose(name)) for name in town.names))
+        if time.monotonic() - begun > DIE_SECONDS:
+            return False
     await town.start(victim)
     await writing
     for name in town.names:
         for message in town.ledger.of(name)[-20 * BATCH :]:
             if not message.promised:
                 await town.ask_until_promised(message)
+    return True
 
 
 async def _write(town: Town, rng: random.Random) -> None:
