@@ -120,6 +120,15 @@ async def test_names_mean_the_same_after_a_restart_while_the_broker_is_away(
     await sends(again, "bob", "later")
 
 
+async def test_who_never_wrote_to_anybody_still_can_once_the_broker_is_away(
+    tmp_path: Path, make_desk: MakeDesk
+) -> None:
+    with broker(tmp_path / "broker", "--open-creation") as serving:
+        _, bob = await met(serving.url, "silent", make_desk)
+        await bob.until(lambda: bob.daemon.mesh(None).roster.peers is not None)
+    await sends(bob, "alice", "are you there?")
+
+
 async def test_a_lost_inbox_is_filled_again_by_the_broker(pair: tuple[Desk, Desk], make_desk: MakeDesk) -> None:
     alice, bob = pair
     for number in range(3):

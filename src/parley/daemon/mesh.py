@@ -110,7 +110,7 @@ class Mesh:
             open_sealed=self._open,
             on_events=on_events,
             on_notice=self._heed,
-            on_ready=self._again.set,
+            on_ready=self._on_ready,
             on_end=on_end,
         )
 
@@ -132,7 +132,12 @@ class Mesh:
         await self.runner.stop()
 
     async def refresh(self) -> None:
-        """Brings the keys up to date. Raises what the broker refuses."""
+        """Brings the roster and the keys up to date. Raises what the broker refuses.
+
+        The roster is asked for before anybody needs it: a name must mean something also once the broker is away.
+        """
+        if self._roster_stale:
+            await self.read_roster()
         await self._take_keys()
         await self._give_keys()
         if self._refill:
@@ -208,6 +213,10 @@ class Mesh:
         membership = self.membership
         archived = self._archive.seeds_of(self.mesh_id, self._clock.now_ms())
         return open_sealed(message, membership, [membership.seed_bytes, *archived])
+
+    def _on_ready(self) -> None:
+        self._roster_stale = True  # whoever came or went while the broker was away was not told of
+        self._again.set()
 
     def _heed(self, notice: Notice) -> None:
         if notice.name.startswith("member_"):
