@@ -194,6 +194,14 @@ async def test_more_files_than_run_at_once_are_answered_look_by_look(
     assert [spooled.answer(request.id)[0] for request in requests] == [200] * 8
 
 
+async def test_folders_with_the_names_of_requests_keep_no_request_waiting(opened: OpenHub) -> None:
+    spooled = Spooled(opened)
+    for number in range(hub_spool.AT_ONCE_MAX):
+        (spooled.folder / "requests" / f"{number:032x}").mkdir()
+    status, _ = await spooled.ask(spooled.request(id="f" * 32))
+    assert status == 200
+
+
 async def test_the_hub_shows_life_while_it_looks_and_none_afterwards(opened: OpenHub) -> None:
     spooled = Spooled(opened)
     task = asyncio.create_task(spooled.spool.run())

@@ -110,7 +110,7 @@ class Spool:
             now_ns = self._hub.clock.now_ms() * 1_000_000
             if changed_ns == self._changed_ns and abs(now_ns - changed_ns) > _TICK_NS:
                 return
-            names = [entry.name for entry in os.scandir(self._requests) if _NAME.fullmatch(entry.name)]
+            names = [entry.name for entry in os.scandir(self._requests) if _may_be_request(entry)]
         except OSError:
             return  # somebody removed the folder; the next start makes it again
         room = AT_ONCE_MAX - len(self._running)
@@ -264,6 +264,11 @@ def refusal_reason(
     if request.made_ms > now_ms + AHEAD_MS_MAX:
         return "too_new"
     return "seen" if request.id in seen else None
+
+
+def _may_be_request(entry: os.DirEntry[str]) -> bool:
+    """Whether it has a request's name and can be taken away; a folder cannot, and would hold a place for ever."""
+    return _NAME.fullmatch(entry.name) is not None and not entry.is_dir(follow_symlinks=False)
 
 
 def _body_of(request: SpoolRequest) -> Any:
