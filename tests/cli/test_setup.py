@@ -151,6 +151,18 @@ def test_a_link_is_followed_and_stays_a_link(parley: Parley, place: Path) -> Non
     assert everything(place) == before
 
 
+@pytest.mark.parametrize("name", ["CLAUDE.md", ".claude"])
+def test_links_in_a_circle_are_refused_and_nothing_is_touched(parley: Parley, place: Path, name: str) -> None:
+    (place / "project" / name).symlink_to(name)
+    before = everything(place)
+    for options in ((), ("--remove",), ("--check",), ("--dry-run",)):
+        refused = parley("setup", "claude-code", "--json", *options)
+        assert (refused.code, refused.json["code"]) == (1, "SETUP_REFUSED")
+        assert name in refused.json["error"]
+    assert "claude-code\tunreadable\n" in parley("setup").stdout
+    assert everything(place) == before
+
+
 def test_a_primer_that_two_programs_read_stays_until_both_are_gone(parley: Parley, place: Path) -> None:
     (place / "project/AGENTS.md").write_text("# Rules\n")
     before = everything(place)

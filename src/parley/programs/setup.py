@@ -97,7 +97,7 @@ def forget(planned: Iterable[Planned], record: Record) -> None:
 
 
 def _plan_file(file: ProgramFile, action: Action, known: dict[str, Before]) -> Planned:
-    real = file.path.resolve()
+    real = _real(file.path)
     data = _read(real)
     text = _text(file.path, data)
     before = known.get(str(real))
@@ -131,10 +131,18 @@ def _used_by_others(program: Program, place: Place) -> set[Path]:
 
 def _is_there(file: ProgramFile) -> bool:
     try:
-        text = _text(file.path, _read(file.path.resolve()))
+        text = _text(file.path, _read(_real(file.path)))
         return text is not None and file.edit.remove(text, {}, recorded=False) != text
     except (SetupRefused, NotJson, NotToml, NotASection):
         return False
+
+
+def _real(path: Path) -> Path:
+    """Where links lead."""
+    try:
+        return path.resolve()
+    except RuntimeError as error:  # from Python 3.13 on, reading such a path fails instead
+        raise SetupRefused(f"{path} cannot be read: its links lead in a circle", path=str(path)) from error
 
 
 def _read(path: Path) -> bytes | None:
@@ -142,7 +150,7 @@ def _read(path: Path) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
-    except (IsADirectoryError, NotADirectoryError, PermissionError) as error:
+    except OSError as error:
         raise SetupRefused(f"{path} cannot be read: {error.strerror}", path=str(path)) from error
 
 
