@@ -46,8 +46,8 @@ def test_every_line_of_its_output_is_json_rpc_also_when_the_hub_is_started(root:
     posting = call(2, "post", channel="general", title="Hello", content="hi")
     process.stdin.write(lines(INITIALIZE, INITIALIZED, posting) + b"no json\n" + lines(call(3, "no_such_tool")))
     process.stdin.flush()
-    heard = [json.loads(process.stdout.readline()) for _ in range(3)]
-    assert sorted(each["id"] for each in heard) == [1, 2, 3]
+    heard = [json.loads(process.stdout.readline()) for _ in range(4)]
+    assert {each["id"] for each in heard} == {1, 2, 3, None}
     rest, _ = process.communicate(timeout=DEADLINE_SECONDS)
     assert process.returncode == 0
     for line in [*heard, *map(json.loads, rest.splitlines())]:

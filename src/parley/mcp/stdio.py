@@ -25,6 +25,7 @@ from parley.mcp.desk import Desk
 from parley.mcp.link import Link
 from parley.mcp.profiles import tools_of
 from parley.mcp.server import Context, build_server
+from parley.mcp.understood import Understood
 from parley.mcp.wire import Incoming, Outgoing
 from parley.mcp.wire_guard import Wire
 from parley.workspace.config import load_settings
@@ -75,7 +76,8 @@ class _Serving:
         async with anyio.create_task_group() as tasks:
             for each in (self._end_with_parent, self._end_when_told, self._show_life):
                 tasks.start_soon(each)
-            lines = Incoming(wire.incoming.fileno()), Outgoing(wire.outgoing.fileno())
+            outgoing = Outgoing(wire.outgoing.fileno())
+            lines = Understood(Incoming(wire.incoming.fileno()), outgoing), outgoing
             # They do what the SDK asks of the files that it wraps.
             async with stdio_server(*cast("tuple[anyio.AsyncFile[str], anyio.AsyncFile[str]]", lines)) as (read, write):
                 await server.run(read, write, server.create_initialization_options())

@@ -65,18 +65,20 @@ class Outgoing:
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
         self._waiting = b""
+        self._turn = asyncio.Lock()
 
     async def write(self, text: str) -> int:
         self._waiting += text.encode("utf-8", "surrogatepass")
         return len(text)
 
     async def flush(self) -> None:
-        while self._waiting and self._poll.poll(0):
-            written = os.write(self._descriptor, self._waiting[:PIECE_BYTES])
-            self._waiting = self._waiting[written:]
-        rest, self._waiting = self._waiting, b""
-        if rest:  # whoever reads is slow; nothing else is to wait for that
-            await asyncio.to_thread(self._write_all, rest)
+        async with self._turn:  # what comes while a thread writes must not end up in the middle of it
+            while self._waiting and self._poll.poll(0):
+                written = os.write(self._descriptor, self._waiting[:PIECE_BYTES])
+                self._waiting = self._waiting[written:]
+            rest, self._waiting = self._waiting, b""
+            if rest:  # whoever reads is slow; nothing else is to wait for that
+                await asyncio.to_thread(self._write_all, rest)
 
     def _write_all(self, data: bytes) -> None:
         while data:
