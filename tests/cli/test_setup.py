@@ -122,6 +122,21 @@ def test_commands_are_written_by_name_unless_a_path_is_asked_for(parley: Parley,
     assert not (place / "project/.cursor").exists()
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_who_asked_for_a_path_is_told_when_a_name_is_checked_for_or_written(
+    parley: Parley, place: Path, program: str
+) -> None:
+    assert parley("setup", program, "--absolute").code == 0
+    assert "path" not in parley("setup", program, "--absolute", "--check").stderr
+    checked = parley("setup", program, "--check")
+    assert checked.code == 1
+    assert "check with --absolute" in checked.stderr
+    assert "is now called by its name" in parley("setup", program).stderr
+    assert "path" not in parley("setup", program, "--check").stderr
+    parley("setup", program, "--absolute")
+    assert "path" not in parley("setup", program, "--remove").stderr
+
+
 def test_what_cannot_be_understood_is_refused_and_nothing_is_touched(parley: Parley, place: Path) -> None:
     (place / "project/CLAUDE.md").write_text("<!-- parley:begin -->")
     before = everything(place)

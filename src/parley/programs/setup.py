@@ -7,6 +7,7 @@ and through its links. A file that somebody else changed in the meantime is left
 
 import difflib
 import os
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,6 +25,8 @@ from parley.programs.toml_file import NotToml
 Action = Literal["install", "remove"]
 State = Literal["ok", "missing", "drifted"]
 
+_BY_PATH: Final = re.compile(rb"/parley(?=[\"' ])")
+"""Where a command, in a text of JSON or TOML or inside a hook's, is called by its path."""
 _MODES: Final = {"project": 0o644, "user": 0o600}
 """A new file of a project is for everybody who works on it; one in a home may get secrets beside ours."""
 
@@ -44,6 +47,12 @@ class Planned(NamedTuple):
     @property
     def changes(self) -> bool:
         return self.before != self.after
+
+    @property
+    def gives_up_path(self) -> bool:
+        """Whether parley is called by a path in what the file is, and no longer in what it is to become."""
+        was, becomes = (len(_BY_PATH.findall(data or b"")) for data in (self.before, self.after))
+        return was > becomes
 
     def diff(self) -> str:
         """What would change, as a unified diff."""

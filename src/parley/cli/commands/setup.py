@@ -95,6 +95,8 @@ def _tell_check(call: Call, report: dict[str, Any], planned: "list[Planned]") ->
             [(each.state, each.path, ", ".join(each.parts)) for each in planned],
             empty="Nothing to check.",
         )
+        if any(each.gives_up_path for each in planned):
+            call.out.note("Parley is called by its path here, as --absolute writes it; check with --absolute, too.")
     return Exit.ERROR if amiss else Exit.OK
 
 
@@ -103,6 +105,8 @@ def _tell_done(call: Call, title: str, planned: "list[Planned]", remove: bool) -
     for each in changed:
         verb = "removed" if each.after is None else "made" if each.before is None else "changed"
         call.out.line(f"{verb}\t{each.path}")
+    if not remove and any(each.gives_up_path for each in changed):
+        call.out.note("Parley was called by its path here and is now called by its name; --absolute writes the path.")
     if not changed:
         call.out.note(f"{title} was {'not set up here' if remove else 'set up already'}.")
 
