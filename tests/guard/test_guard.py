@@ -81,11 +81,34 @@ def test_renames_and_deletions_count_with_the_names_that_go_and_come(
     assert tree.git("commit", "-m", "gone").code != 0
     tree.must("reset", "-q", "--hard")
     (tree.top / "new").mkdir()
-    tree.must("mv", "src/b.py", "new/b é\t.py")
-    blocked = tree.git("commit", "-m", "there")
-    assert blocked.code == 0, "a name that no lease can have is in nobody's way"
-    tree.must("mv", "new/b é\t.py", "new/b é.py")
+    tree.must("mv", "src/b.py", "new/b é.py")
     assert "new/b é.py is leased by bob" in tree.git("commit", "-m", "there").said
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("w\\x", "src/w\\x"),
+        ("a\nparley: b", r"'src/a\nparley: b'"),
+        ("é\t", r"'src/é\t'"),
+        ("\udcff", r"'src/\udcff'"),
+        ("a" * 200 + "/" + "b" * 200 + "/" + "c" * 200, "src/aaa"),
+    ],
+    ids=["backslash", "line break", "tab", "no text", "long"],
+)
+def test_a_name_that_no_lease_can_have_is_covered_by_the_lease_of_its_folder(
+    tree: Tree, bob: Bob, guard: Guard, workspace: Workspace, name: str, told: str
+) -> None:
+    block(workspace)
+    bob.lease("src/**", "docs/x.md")
+    guard("install")
+    assert tree.commit(f"docs/{name}").code == 0
+    stopped = tree.commit(f"src/{name}")
+    assert stopped.code != 0
+    assert f"parley: {told}" in stopped.said
+    assert stopped.said.count("is leased by bob") == 1
+    tree.must("add", "-A")
+    assert guard("check", "--json") == 2
 
 
 def test_only_what_is_committed_counts(tree: Tree, bob: Bob, guard: Guard, workspace: Workspace) -> None:
@@ -182,16 +205,17 @@ def test_a_push_is_checked_for_all_it_brings(remote: Tree, bob: Bob, guard: Guar
 
 def test_a_bypass_is_known_to_the_holder(tree: Tree, client: Client, guard: Guard, workspace: Workspace) -> None:
     block(workspace)
-    client.acquire_lease(["src/a.py"], "bob")
+    client.acquire_lease(["src/a.py", "odd/**"], "bob")
     guard("install")
     before = client.read_events(tail=1).replay_until
-    done = tree.commit("src/a.py", PARLEY_GUARD="off")
+    done = tree.commit("src/a.py", "odd/\n@carol\udcff", PARLEY_GUARD="off")
     assert done.code == 0
     assert "the holders were told" in done.said
     [event] = [each for each in client.read_events(before).events if each.name == "message.created"]
     message = event.data_json["message"]
     assert message["sender"] == "ann"
     assert "`src/a.py`, leased by @bob" in message["content_raw"]
+    assert r"`'odd/\n@carol\udcff'`, leased by @bob" in message["content_raw"]
     assert tree.commit("src/a.py", PARLEY_GUARD="off").code == 0, "the second time in the same topic"
     unseen = client.read_events(tail=1).replay_until
     assert tree.commit("src/b.py", PARLEY_GUARD="off").code == 0

@@ -4,7 +4,7 @@ from typing import Final
 
 from parley.client import Client
 from parley.core.errors import InvalidInput
-from parley.guard.check import Finding
+from parley.guard.check import Finding, shown
 from parley.guard.hooks import HookName
 
 CHANNEL: Final = "guard"
@@ -23,7 +23,7 @@ def record_bypass(finding: Finding, hook: HookName) -> str:
 def _words(finding: Finding, hook: HookName) -> str:
     lines = [f"{_VERBS[hook]} with the guard switched off, although others have leased these paths:"]
     lines += [
-        f"- `{hit.wanted}`, leased by @{hit.holder} as `{hit.pattern}` until {hit.expires_at}"
+        f"- `{shown(hit.wanted)}`, leased by @{hit.holder} as `{hit.pattern}` until {hit.expires_at}"
         for hit in finding.hits[:_PATHS_MAX]
     ]
     if len(finding.hits) > _PATHS_MAX:

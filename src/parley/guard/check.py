@@ -3,6 +3,9 @@
 Leases are kept by workspaces, and a path belongs to the nearest workspace above it inside its repository; in a linked
 working tree, also to the one at the same place in the main one. A repository without a workspace has no leases. Only
 exclusive leases of others count: a shared one says that others may work there, and one's own is what it is for.
+
+Git's paths are in the form in which leases name them, relative and with plain slashes, and are compared as they are: no
+lease can name a file with a backslash or a line break in its name, but one of its whole folder covers that, too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,8 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
 from parley.core.clock import Clock, iso
-from parley.core.errors import ConfigInvalid, InvalidInput, ParleyError
-from parley.core.patterns import normal_path
+from parley.core.errors import ConfigInvalid, ParleyError
 from parley.guard.git import Repository
 from parley.wire.entities import LeaseHit
 from parley.workspace import discovery
@@ -69,6 +71,11 @@ def contains_workspace(repository: Repository, folder: Path) -> bool:
     return any(root.is_relative_to(top) for top in (repository.top, repository.main))
 
 
+def shown(path: str) -> str:
+    """A path as it is told: on one line, with quotes and escapes where its name has what cannot be printed."""
+    return path if path.isprintable() else repr(path)
+
+
 def _check_one(workspace: Workspace, paths: list[str], clock: Clock) -> Finding:
     from parley.client.identity import whoami
 
@@ -87,23 +94,12 @@ def _check_one(workspace: Workspace, paths: list[str], clock: Clock) -> Finding:
                 reading.connection,
                 now=iso(clock.now_ms()),
                 holder=finding.agent,
-                paths=_comparable(paths, notes),
+                paths=paths,
                 mode="shared",
             )
     except (ParleyError, OSError) as error:
         notes.append(f"The leases of {workspace.root} were not checked: {error}")
     return finding
-
-
-def _comparable(paths: list[str], notes: list[str]) -> list[str]:
-    """The paths in the form in which leases name them. A name that no lease can have is in nobody's way."""
-    normal: list[str] = []
-    for path in paths:
-        try:
-            normal.append(normal_path(path))
-        except InvalidInput:
-            notes.append(f"{path!r} cannot be leased, so it was not checked")
-    return normal
 
 
 class _Places:

@@ -118,10 +118,12 @@ def _tell_findings(call: Call, findings: "list[Finding]", notes: list[str], hook
 
 
 def _say(call: Call, findings: "list[Finding]", notes: list[str], blocked: bool) -> None:
+    from parley.guard.check import shown
+
     for finding in findings:
         for hit in finding.hits:
             reason = f" ({hit.reason})" if hit.reason else ""
-            call.out.note(f"parley: {hit.wanted} is leased by {hit.holder} until {hit.expires_at}{reason}")
+            call.out.note(f"parley: {shown(hit.wanted)} is leased by {hit.holder} until {hit.expires_at}{reason}")
     for note in notes:
         call.out.note(f"parley: {note}")
     if blocked:
