@@ -1,5 +1,8 @@
 """Calls that make several writes, again under the same key: the same things are meant, and none that came since."""
 
+import pytest
+
+from parley.core.errors import IdempotencyKeyReused, TaskHeld
 from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
 from tests.client.hubs import HubProcess
 from tests.mcp.worlds import World, sitting
@@ -47,3 +50,61 @@ async def test_the_longest_key_serves_a_call_that_writes_several_times(hub: HubP
         await ann.call("lease", paths=["a"])
         released = await ann.call("release", idempotency_key=f"r{key[1:]}")
         assert len(released.data["leases"]) == 1
+
+
+async def new_task(world: World) -> str:
+    return (await world.call("add_task", channel="general", title="Do it")).data["tasks"][0]["id"]
+
+
+async def test_a_task_that_is_given_back_twice_under_one_key_stays_with_whoever_claimed_it_since(
+    hub: HubProcess,
+) -> None:
+    async with sitting(hub, "ann") as ann, sitting(hub, "bob") as bob:
+        task = await new_task(ann)
+        await ann.call("claim_task", task=task)
+        await ann.call("complete_task", task=task, give_back=True, result="tired", idempotency_key="back")
+        await bob.call("claim_task", task=task)
+        await ann.call("complete_task", task=task, give_back=True, result="tired", idempotency_key="back")
+        (there,) = (await ann.call("tasks", status="claimed")).data["tasks"]
+        assert (there["id"], there["holder"]) == (task, "bob")
+        with pytest.raises(IdempotencyKeyReused):
+            await ann.call("complete_task", task=task, give_back=True, result="bored", idempotency_key="back")
+
+
+async def test_a_claim_that_is_repeated_under_its_key_makes_no_second_one(hub: HubProcess) -> None:
+    async with sitting(hub, "ann") as ann:
+        task = await new_task(ann)
+        first = await ann.call("claim_task", task=task, idempotency_key="mine")
+        again = await ann.call("claim_task", task=task, idempotency_key="mine")
+        assert again.data == first.data
+        await ann.call("complete_task", task=task, give_back=True)
+        await ann.call("claim_task", task=task, idempotency_key="mine")
+        assert [each["id"] for each in (await ann.call("tasks")).data["tasks"]] == [task], "it stays open"
+
+
+async def test_the_key_of_a_renewal_is_for_that_renewal_alone(hub: HubProcess) -> None:
+    async with sitting(hub, "ann") as ann:
+        task = await new_task(ann)
+        await ann.call("claim_task", task=task)
+        renewed = await ann.call("claim_task", task=task, ttl_seconds=7200, idempotency_key="longer")
+        again = await ann.call("claim_task", task=task, ttl_seconds=7200, idempotency_key="longer")
+        assert again.data == renewed.data
+        with pytest.raises(IdempotencyKeyReused):
+            await ann.call("claim_task", task=task, ttl_seconds=9000, idempotency_key="longer")
+        with pytest.raises(IdempotencyKeyReused):
+            await ann.call("post", channel="general", title="Other", content="hi", idempotency_key="longer")
+        await ann.call("complete_task", task=task, give_back=True)
+        await ann.call("claim_task", task=task, ttl_seconds=7200, idempotency_key="longer")
+        assert [each["id"] for each in (await ann.call("tasks")).data["tasks"]] == [task], "it stays open"
+
+
+async def test_a_claim_that_was_refused_chooses_anew(hub: HubProcess) -> None:
+    async with sitting(hub, "ann") as ann, sitting(hub, "bob") as bob:
+        task = await new_task(ann)
+        await bob.call("claim_task", task=task)
+        with pytest.raises(TaskHeld):
+            await ann.call("claim_task", task=task, idempotency_key="try")
+        await bob.call("complete_task", task=task, give_back=True)
+        (mine,) = (await ann.call("claim_task", task=task)).data["tasks"]
+        (kept,) = (await ann.call("claim_task", task=task, idempotency_key="try")).data["tasks"]
+        assert kept["generation"] == mine["generation"], "it is held already, so it is held for longer"

@@ -167,7 +167,6 @@ def test_every_tool_that_writes_takes_a_key_or_can_be_repeated_by_itself() -> No
         "hub_page_link",
         "hub_re_enrich",
         "hub_renew_lease",
-        "hub_renew_task",
         "hub_rotate_token",
     }
 

@@ -63,14 +63,20 @@ def claim_next_task(
 
 
 def renew_task(
-    caller: Caller, task_id: str, generation: int, holder: str | None = None, *, ttl_seconds: int | None = None
+    caller: Caller,
+    task_id: str,
+    generation: int,
+    holder: str | None = None,
+    *,
+    ttl_seconds: int | None = None,
+    idempotency_key: str | None = None,
 ) -> Call[TaskResult]:
     """Pushes the end of a claim on. Raises ``TaskNotHeld`` if it has ended or was lost.
 
-    Doing it twice has the same end, so it needs no key.
+    Doing it twice does no harm, so it needs no key; with one, it is done once.
     """
     body = requests.RenewTask(own_name(caller, holder, "holder"), generation, ttl_seconds)
-    return Call("PATCH", _task(task_id), TaskResult, encoded(body))
+    return Call("PATCH", _task(task_id), TaskResult, encoded(body), idempotency_key)
 
 
 def release_task(

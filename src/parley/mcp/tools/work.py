@@ -5,14 +5,16 @@ counts only while the agent itself is the holder.
 """
 
 import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from parley.client import AsyncClient
-from parley.core.errors import InvalidInput
+from parley.core.errors import IdempotencyKeyReused, InvalidInput, Refused
 from parley.core.limits import PAGE_LIMIT_MAX
-from parley.mcp.chosen import chosen_before, keep_chosen
+from parley.mcp.chosen import chosen_before, forget_chosen, keep_chosen
 from parley.mcp.desk import Desk
 from parley.mcp.link import key_of_part, new_key
 from parley.mcp.results import Entry, Result, listing
@@ -104,10 +106,7 @@ async def claim_task(desk: Desk, given: ClaimTask) -> Result:
             return (
                 await client.claim_next_task(channel_id=channel_id, ttl_seconds=given.ttl_seconds, idempotency_key=key)
             ).task
-        task = (await client.get_task(given.task)).task
-        if task.status == "claimed" and task.holder == desk.agent:
-            return (await client.renew_task(task.id, task.generation, ttl_seconds=given.ttl_seconds)).task
-        return (await client.claim_task(task.id, ttl_seconds=given.ttl_seconds, idempotency_key=key)).task
+        return await _claimed_or_renewed(desk, client, given.task, given.ttl_seconds, key)
 
     return _one_task(desk, await desk.link.call(claim), key)
 
@@ -124,11 +123,11 @@ async def complete_task(desk: Desk, given: CompleteTask) -> Result:
     key = given.idempotency_key or new_key()
 
     async def finish(client: AsyncClient) -> Task:
+        if given.give_back:
+            return await _given_back(desk, client, given, key)
         generation = given.generation
         if generation is None:
             generation = (await client.get_task(given.task)).task.generation
-        if given.give_back:
-            return (await client.release_task(given.task, generation, reason=given.result, idempotency_key=key)).task
         return (await client.complete_task(given.task, generation, given.result, idempotency_key=key)).task
 
     return _one_task(desk, await desk.link.call(finish), key)
@@ -225,15 +224,56 @@ TOOLS = (
 )
 
 
+async def _claimed_or_renewed(desk: Desk, client: AsyncClient, task_id: str, ttl: int | None, key: str) -> Task:
+    """The task, held for longer if the agent held it when the call was first made, and claimed if it did not."""
+
+    async def held() -> list[str]:
+        task = (await client.get_task(task_id)).task
+        return [str(task.generation)] if task.status == "claimed" and task.holder == desk.agent else []
+
+    async with _choosing(desk, f"claim {task_id} {key}", held) as generations:
+        for generation in generations:
+            return (await client.renew_task(task_id, int(generation), ttl_seconds=ttl, idempotency_key=key)).task
+        return (await client.claim_task(task_id, ttl_seconds=ttl, idempotency_key=key)).task
+
+
+async def _given_back(desk: Desk, client: AsyncClient, given: CompleteTask, key: str) -> Task:
+    """The task, open again; others may have claimed it since, so the claim that is meant is the first call's."""
+
+    async def meant() -> list[str]:
+        generation = given.generation
+        return [str((await client.get_task(given.task)).task.generation if generation is None else generation)]
+
+    async with _choosing(desk, f"give back {given.task} {given.generation} {key}", meant) as (generation,):
+        back = await client.release_task(given.task, int(generation), reason=given.result, idempotency_key=key)
+    return back.task
+
+
 async def _all_held(desk: Desk, client: AsyncClient, key: str) -> list[str]:
     """The leases that the agent held when it first said, with this key, that it gives all of them back."""
+
+    async def held() -> list[str]:
+        return [lease.id for lease in (await client.list_leases(holder=desk.agent, limit=PAGE_LIMIT_MAX)).leases]
+
+    async with _choosing(desk, key, held) as leases:
+        return leases
+
+
+@asynccontextmanager
+async def _choosing(desk: Desk, key: str, choose: Callable[[], Awaitable[list[str]]]) -> AsyncGenerator[list[str]]:
+    """What the first call with this key chose. Where the hub refuses what is made of it, the next call chooses anew."""
     folder = desk.link.workspace.agents
-    before = await asyncio.to_thread(chosen_before, folder, desk.agent, key)
-    if before is not None:
-        return before
-    held = [lease.id for lease in (await client.list_leases(holder=desk.agent, limit=PAGE_LIMIT_MAX)).leases]
-    await asyncio.to_thread(keep_chosen, folder, desk.agent, key, held)
-    return held
+    chosen = await asyncio.to_thread(chosen_before, folder, desk.agent, key)
+    if chosen is None:
+        chosen = await choose()
+        await asyncio.to_thread(keep_chosen, folder, desk.agent, key, chosen)
+    try:
+        yield chosen
+    except IdempotencyKeyReused:  # the key has done something already, perhaps with this choice
+        raise
+    except Refused:
+        await asyncio.to_thread(forget_chosen, folder, desk.agent, key)
+        raise
 
 
 def _one_task(desk: Desk, task: Task | None, key: str) -> Result:
