@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from parley.core.errors import InvalidInput
+from parley.core.errors import IdempotencyKeyReused, InvalidInput
 from parley.mcp.foreign import BAR, NOTICE
 from parley.mcp.results import Result
 from tests.client.hubs import HubProcess
@@ -156,6 +156,14 @@ async def test_a_write_with_a_key_that_was_used_has_no_second_effect(ann: World)
     task = await ann.call("add_task", channel="general", title="T", idempotency_key="t")
     same = await ann.call("add_task", channel="general", title="T", idempotency_key="t")
     assert same.data["tasks"][0]["id"] == task.data["tasks"][0]["id"]
+
+
+async def test_agents_share_one_space_of_keys(hub: HubProcess, ann: World) -> None:
+    said = {"channel": "general", "title": "Once", "content": "x", "idempotency_key": "k"}
+    await ann.call("post", **said)
+    async with sitting(hub, "bob") as bob:
+        with pytest.raises(IdempotencyKeyReused):
+            await bob.call("post", **said)
 
 
 def test_every_tool_that_writes_takes_a_key_or_can_be_repeated_by_itself() -> None:
