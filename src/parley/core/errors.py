@@ -99,7 +99,10 @@ class NotFound(Refused):
 
     code = "NOT_FOUND"
     status = 404
-    hint = "Check the id or the name; `parley channel list`, `topic list` and `plugin list` show what there is."
+    hint = (
+        "Check the id or the name; `parley channel list`, `topic list`, `task list`, `lease list`, `agent list` and "
+        "`plugin list` show what there is, and `parley search` finds messages."
+    )
 
 
 class MethodNotAllowed(Refused):

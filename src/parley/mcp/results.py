@@ -5,7 +5,7 @@ of its entries, and says where to go on; an entry that is too large by itself wa
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -14,6 +14,14 @@ from parley.mcp.foreign import NOTICE, visible
 
 RESERVED_BYTES: Final = 1_536
 """Of a result, for what is neither an entry nor foreign: the notice, cursors, counts and the protocol's own members."""
+
+DETAIL_ROWS_MAX: Final = 5
+"""Of a list in an error's details, in its text: enough to know whom to ask."""
+_HINTS: Final = {
+    "NOT_FOUND": "Check the id or the name; `read`, `search`, `tasks` and `who` show what there is.",
+    "TASK_HELD": "Take another task, ask the holder, or wait until lease_expires_at.",
+}
+"""For errors whose own hint names commands or options that no tool of the default profile has."""
 
 
 class Result(NamedTuple):
@@ -74,13 +82,25 @@ def done(data: dict[str, Any]) -> Result:
 
 
 def failure(error: ParleyError) -> Result:
-    """An error as the model reads it: what happened, and what to do next."""
-    details = msgspec.to_builtins(error.details, enc_hook=str)
-    data = {"error": str(error), "code": error.code, "transient": error.transient, "hint": error.hint}
+    """An error as the model reads it: what happened, what to do next, and what that is about."""
+    details = cast("dict[str, Any]", msgspec.to_builtins(error.details, enc_hook=str))
+    hint = _HINTS.get(error.code, error.hint) if error.hint == type(error).hint else error.hint
+    data: dict[str, Any] = {"error": str(error), "code": error.code, "transient": error.transient, "hint": hint}
+    lines = [f"{error.code}: {' '.join(visible(str(error)).split())}", hint]
     if details:
         data["details"] = details
-    words = " ".join(visible(str(error)).split())
-    return Result(f"{error.code}: {words}\n{error.hint}".rstrip(), data, failed=True)
+        lines.append(f"details: {visible(_json(_shortened(details)))}")
+    return Result("\n".join(filter(None, lines)), data, failed=True)
+
+
+def _shortened(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Details with the beginning of every list, and how many there are where that is not all."""
+    short: dict[str, Any] = {}
+    for name, value in details.items():
+        short[name] = value
+        if isinstance(value, list) and len(rows := cast("list[Any]", value)) > DETAIL_ROWS_MAX:
+            short |= {name: rows[:DETAIL_ROWS_MAX], f"{name}_count": len(rows)}
+    return short
 
 
 def facts(data: Mapping[str, Any]) -> str:
