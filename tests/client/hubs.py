@@ -173,8 +173,8 @@ class LossyProxy:
                 if self.keeps_back:
                     self._keep_back()
                 else:
+                    self.answers_passed += 1  # before the caller can have it
                     caller.sendall(self._change(data))
-                    self.answers_passed += 1
         _hang_up(caller)
         _hang_up(hub)
 

@@ -27,7 +27,7 @@ def test_calls_go_back_to_the_socket_when_it_works_again(hub: HubProcess, socket
             assert client.ping().pong
         before = socket.answers_passed
         assert client.ping().pong
-        assert socket.answers_passed == before + 1
+        assert socket.answers_passed > before
 
 
 def test_a_feed_goes_back_to_the_socket_and_misses_nothing(hub: HubProcess, socket: LossyProxy) -> None:
