@@ -222,3 +222,23 @@ def test_a_call_through_files_goes_back_to_the_socket_as_soon_as_it_answers_agai
         world.run(client.perform(ping(caller())))
     assert places.looks == 2
     assert world.requests[-1].url.startswith(ADDRESS.base_url)
+
+
+@pytest.mark.parametrize("key", ["réponse-1", "a\nb", " lead", "in side", "\x7f", "\ud800", "k" * 201])
+def test_a_key_that_no_hub_takes_is_refused_before_one_is_asked(key: str) -> None:
+    world = World(lambda _: CREATED)
+    with pytest.raises(InvalidInput, match="idempotency_key") as raised:
+        world.run(hub(Places(ADDRESS)).perform(create_channel(caller(), "general", idempotency_key=key)))
+    assert raised.value.details == {"field": "idempotency_key"}
+    assert world.requests == []
+
+
+@pytest.mark.parametrize("name", ["josé", "a\nb", " ann", "ann ", "\udce9"])
+def test_a_name_that_no_header_carries_is_refused_before_a_hub_is_asked(name: str) -> None:
+    world, client = World(lambda _: ok(Pong(True, "instance"))), hub(Places(ADDRESS))
+    world.run(client.perform(ping(caller())))
+    client.agent = name
+    for refused in (client.perform(ping(caller())), client.reach()):
+        with pytest.raises(InvalidInput, match="PARLEY_AGENT must be letters"):
+            world.run(refused)
+    assert len(world.requests) == 1

@@ -37,7 +37,7 @@ async def agent_over_http(
     headers = {"Authorization": f"Bearer {hub.server.auth_token}"}
     if name is not None:
         headers["X-Parley-Agent"] = name
-    async with httpx2.AsyncClient(headers=headers, timeout=CALL_SECONDS) as http:
+    async with httpx2.AsyncClient(headers=httpx2.Headers(headers, encoding="utf-8"), timeout=CALL_SECONDS) as http:
         transport = streamable_http_client((url or hub.server.base_url) + path, http_client=http)
         async with Client(transport, mode=mode, read_timeout_seconds=CALL_SECONDS) as client:
             yield Agent(client)

@@ -73,6 +73,24 @@ def check_limit(limit: int) -> None:
         raise InvalidInput(f"limit must be between 1 and {limits.PAGE_LIMIT_MAX}", field="limit")
 
 
+def check_key(key: str | None) -> None:
+    """Refuses an idempotency key that a hub would refuse, or that no header can carry."""
+    if key is not None and (len(key) > limits.IDEMPOTENCY_KEY_CHARS_MAX or not _is_printable(key) or " " in key):
+        words = f"1 to {limits.IDEMPOTENCY_KEY_CHARS_MAX} printable ASCII characters without blanks"
+        raise InvalidInput(f"idempotency_key must be {words}", field="idempotency_key")
+
+
+def check_agent(name: str | None, *given_by: str) -> None:
+    """Refuses an agent's name that no header can carry; whether it is a good one, the hub says."""
+    if name is not None and (not _is_printable(name) or name != name.strip()):
+        words = "letters, digits, '.', '_' and '-', and begin with a letter or a digit"
+        raise InvalidInput(f"The agent's name in {' or '.join(given_by)} must be {words}", field=given_by[0])
+
+
+def _is_printable(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
 def query_text(**parameters: object) -> str:
     """The query string of the parameters that are given."""
     given = {name: value for name, value in parameters.items() if value is not None}

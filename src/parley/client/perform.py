@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from parley.client.backoff import CALL_BACKOFF, Backoff, Random
-from parley.client.call import Call
+from parley.client.call import Call, check_agent, check_key
 from parley.client.refusals import UnknownRefusal, error_from
 from parley.client.steps import HubAddress, Pause, Reply, Request, Steps, exchange
 from parley.core.errors import InternalError, InvalidAuth, ParleyError, Unavailable
@@ -50,7 +50,8 @@ class Hub:
         self._calls_by_file = 0
 
     def reach(self) -> Steps[HubAddress]:
-        """The hub's address, looked up and checked anew."""
+        """The hub's address, looked up and checked anew. A name that cannot be told to it is refused before."""
+        check_agent(self.agent, "agent", "PARLEY_AGENT")
         self._address = None
         address = replace((yield from self._locate()), agent=self.agent)
         self._address, self._met = address, True
@@ -58,6 +59,8 @@ class Hub:
 
     def perform(self, call: Call[T]) -> Steps[T]:
         """The answer, or the error of the product's tree that the hub gave or the network stands for."""
+        check_agent(self.agent, "agent", "PARLEY_AGENT")
+        check_key(call.idempotency_key)
         if not self._met:
             # A hub that this client never met is not waited for: that would turn "start it" into a long silence.
             yield from self.reach()

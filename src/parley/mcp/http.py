@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+from parley.client.call import check_agent
 from parley.core.errors import InvalidInput
 from parley.core.settings import Settings
 from parley.mcp.desk import Desk
@@ -81,6 +82,7 @@ class HttpTools:
         name = "" if ctx.request is None else str(ctx.request.headers.get(AGENT_HEADER, ""))
         if not name:
             raise InvalidInput(f"Who calls? Send the header {AGENT_HEADER} with the agent's name", field=AGENT_HEADER)
+        check_agent(name, AGENT_HEADER)
         kept = self._desks.get(name)
         if kept is None:
             kept = self._desks[name] = _Kept(self._new_desk(name, ctx))

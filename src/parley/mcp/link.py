@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from parley.client import AsyncClient, Cursor, FileCursor
-from parley.client.identity import session_of_tools, whoami
+from parley.client.call import check_agent
+from parley.client.identity import AGENT_VARIABLE, session_of_tools, whoami
 from parley.client.lineage import Process, announce, living
 from parley.core.errors import ConnectionFailed, HubNotRunning, ParleyError, ProtocolUnknown, Refused, ShuttingDown
 from parley.core.ids import new_uuid
@@ -47,9 +48,10 @@ class Link:
     ) -> None:
         """``folder`` is the workspace, or inside one; None is this folder. ``start`` lets a missing hub be started.
 
-        Raises ``WorkspaceNotFound`` as long as there is no workspace. ``name`` is the agent's, if it has said it;
-        else it is the one that this program's session has in the workspace. ``process`` is the program's, if it runs
-        on this machine: whatever else it starts is told that it works for this agent.
+        Raises ``WorkspaceNotFound`` as long as there is no workspace, and ``InvalidInput`` for a name that no
+        hub can be told. ``name`` is the agent's, if it has said it; else it is the one that this program's session has
+        in the workspace. ``process`` is the program's, if it runs on this machine: whatever else it starts is told
+        that it works for this agent.
         """
         self._program = program
         self._model = model
@@ -64,6 +66,7 @@ class Link:
         session = None if process is None else session_of_tools(self.workspace, process)
         own = whoami(self.workspace, program=program or UNKNOWN_PROGRAM, session=session)
         self._own_session = None if own.chosen else session  # whoever is given a name shares it with all who are
+        check_agent(name or own.name, "name" if name else AGENT_VARIABLE)
         self._take_name(name or own.name)
 
     async def call(self, ask: Callable[[AsyncClient], Awaitable[T]]) -> T:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, cast
 import msgspec
 from msgspec import Meta
 
+from parley.client.call import check_key
 from parley.core.errors import InvalidInput
 from parley.mcp.desk import Desk
 from parley.mcp.results import Result
@@ -44,6 +45,8 @@ class Tool(NamedTuple):
             given = msgspec.convert(dict(arguments), self.arguments, strict=False)
         except msgspec.ValidationError as error:
             raise InvalidInput(f"{self.name}: {error}") from None
+        # The schema does not tell this, since models make up good keys by themselves.
+        check_key(getattr(given, "idempotency_key", None))
         return await self.run(desk, given)
 
 
