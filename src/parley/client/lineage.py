@@ -18,6 +18,7 @@ from parley.core.files import write_atomic
 from parley.workspace.layout import Workspace
 
 _PREFIX: Final = "process-"
+_TOOLS_PREFIX: Final = "tools-"
 _FOLDER_MODE: Final = 0o700
 _DEPTH_MAX: Final = 64
 _WRAPPERS: Final = frozenset({"sh", "bash", "dash", "zsh", "fish", "env", "uv", "uvx", "pipx"})
@@ -62,19 +63,29 @@ def own_program() -> Process | None:
 
 def announce(workspace: Workspace, process: Process, *, name: str, program: str, session: str) -> None:
     """Lets whatever is started below this process know whose it is. What ended programs left is cleared away."""
-    workspace.agents.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-    entry = Announced(process.pid, process.began, name, program, session)
-    write_atomic(workspace.agents / f"{_PREFIX}{process.pid}.json", msgspec.json.encode(entry) + b"\n")
-    kept = {f"{_PREFIX}{found.pid}.json" for found in living(workspace)}
-    for path in workspace.agents.glob(f"{_PREFIX}*.json"):
-        if path.name not in kept:
-            path.unlink(missing_ok=True)
+    _write(workspace, _PREFIX, Announced(process.pid, process.began, name, program, session))
+
+
+def announce_tools(workspace: Workspace, *, name: str, program: str, session: str) -> None:
+    """Lets the other tools of an agent know that this process serves it too, whichever program has started it."""
+    own = _process(os.getpid())
+    if own is not None:
+        _write(workspace, _TOOLS_PREFIX, Announced(own.pid, own.began, name, program, session))
+
+
+def withdraw_tools(workspace: Workspace) -> None:
+    """Takes back what this process has announced of its tools."""
+    (workspace.agents / f"{_TOOLS_PREFIX}{os.getpid()}.json").unlink(missing_ok=True)
 
 
 def living(workspace: Workspace) -> list[Announced]:
     """The agents of all programs that run."""
-    found = filter(None, map(_read, workspace.agents.glob(f"{_PREFIX}*.json")))
-    return [each for each in found if (now := _process(each.pid)) is not None and now.began == each.began]
+    return _living(workspace, _PREFIX)
+
+
+def living_tools(workspace: Workspace) -> list[Announced]:
+    """The agents of all tools that run; an agent may have several."""
+    return _living(workspace, _TOOLS_PREFIX)
 
 
 def announced(workspace: Workspace) -> Announced | None:
@@ -86,6 +97,20 @@ def announced_for(workspace: Workspace, process: Process) -> Announced | None:
     """The agent of this very process."""
     found = _read(workspace.agents / f"{_PREFIX}{process.pid}.json")
     return found if found is not None and found.began == process.began else None
+
+
+def _write(workspace: Workspace, prefix: str, entry: Announced) -> None:
+    workspace.agents.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    write_atomic(workspace.agents / f"{prefix}{entry.pid}.json", msgspec.json.encode(entry) + b"\n")
+    kept = {f"{prefix}{found.pid}.json" for found in _living(workspace, prefix)}
+    for path in workspace.agents.glob(f"{prefix}*.json"):
+        if path.name not in kept:
+            path.unlink(missing_ok=True)
+
+
+def _living(workspace: Workspace, prefix: str) -> list[Announced]:
+    found = filter(None, map(_read, workspace.agents.glob(f"{prefix}*.json")))
+    return [each for each in found if (now := _process(each.pid)) is not None and now.began == each.began]
 
 
 def _read(path: Path) -> Announced | None:

@@ -7,6 +7,7 @@ halfway, is made again as it was, and has one effect.
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Final, TypeVar
 from parley.client import AsyncClient, Cursor, FileCursor
 from parley.client.call import check_agent
 from parley.client.identity import AGENT_VARIABLE, session_of_tools, whoami
-from parley.client.lineage import Process, announce, living
+from parley.client.lineage import Process, announce, announce_tools, living_tools, withdraw_tools
 from parley.core.errors import ConnectionFailed, HubNotRunning, ParleyError, ProtocolUnknown, Refused, ShuttingDown
 from parley.core.ids import new_uuid
 from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
@@ -58,7 +59,9 @@ class Link:
         self._named = name
         self._start = start
         self._starting = asyncio.Lock()
+        self._registering = asyncio.Lock()
         self._joined = False
+        self._maybe_known = False
         self.client = AsyncClient(folder, patience_seconds=patience_seconds)
         assert self.client.workspace is not None
         self.workspace: Workspace = self.client.workspace
@@ -85,15 +88,17 @@ class Link:
 
     async def join(self) -> None:
         """Registers the agent, once. Whoever writes is known to the others, with the program that it is."""
-        if not self._joined:
-            await self.call(self._register)
+        async with self._registering:
+            if not self._joined:
+                await self.call(self._register)
 
     async def show_life(self) -> None:
         """Registers the agent, or says that it still lives, if a hub is there to be told."""
         with suppress(ParleyError):
-            if not self._joined:
-                await self._register(self.client)
-                return
+            async with self._registering:
+                if not self._joined:
+                    await self._register(self.client)
+                    return
             try:
                 await self.client.heartbeat()
             except Refused:  # it was swept, or somebody goes by its name
@@ -102,12 +107,15 @@ class Link:
     async def leave(self, reason: str) -> None:
         """Says goodbye, if a hub is there to hear it: what the agent holds is given back.
 
-        An agent that works in another program as well has not left; the last of them says goodbye.
+        An agent that works with other tools as well has not left; the last of them says goodbye. A registration that
+        is under way is waited for, since the hub would have it after the goodbye; one that was cut off may have
+        arrived.
         """
-        if self._joined and not self._works_elsewhere():
-            self._joined = False
-            with suppress(ParleyError):
-                await self.client.leave(reason=reason)
+        async with self._registering:
+            if self._maybe_known and not self._works_elsewhere():
+                self._joined = self._maybe_known = False
+                with suppress(ParleyError):
+                    await self.client.leave(reason=reason)
 
     def start_of_news(self, cursor: int | None) -> int | None:
         """Where news begin for this agent. A cursor that it hands in says that it has seen what came before."""
@@ -127,6 +135,7 @@ class Link:
         await self.client.aclose()
 
     async def _register(self, client: AsyncClient) -> None:
+        self._maybe_known = True
         if self._named is None:
             joined = await client.join(self._program or UNKNOWN_PROGRAM, model=self._model, session=self._own_session)
             self._take_name(joined.name)
@@ -139,9 +148,11 @@ class Link:
         return f"agent {self._named}"  # as of any program that is told its name
 
     def _works_elsewhere(self) -> bool:
-        """Whether another program that runs has announced itself under the same name."""
-        own = None if self._process is None else self._process.pid
-        return any(other.name == self.agent and other.pid != own for other in living(self.workspace))
+        """Whether other tools that run serve the same agent. Those that end at once all say goodbye, not none."""
+        if self._process is not None:
+            with suppress(OSError):
+                withdraw_tools(self.workspace)
+        return any(other.name == self.agent and other.pid != os.getpid() for other in living_tools(self.workspace))
 
     def _take_name(self, name: str) -> None:
         self.agent = name
@@ -151,6 +162,7 @@ class Link:
             program, session = self._program or UNKNOWN_PROGRAM, self._own_session or f"agent {name}"
             with suppress(OSError):  # a workspace that cannot be written
                 announce(self.workspace, self._process, name=name, program=program, session=session)
+                announce_tools(self.workspace, name=name, program=program, session=session)
 
 
 def new_key() -> str:
