@@ -1,19 +1,14 @@
-"""Starting the hub of a workspace, in this process or in one of its own.
+"""Starting the hub of a workspace, in this process or in one of its own."""
 
-A detached hub reports through a pipe: it writes one JSON line, the announcement or the reason why it could not start,
-and closes it. Its parent therefore neither polls nor guesses, and an end without a line is a failure too.
-"""
-
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from parley.core.errors import ERRORS, ConfigInvalid, ParleyError, StartupFailed
+from parley.app.detached import detach
+from parley.core.errors import ConfigInvalid, StartupFailed
 from parley.core.settings import Settings
 from parley.wire.server_file import ServerFile
 from parley.workspace.config import load_settings
@@ -99,34 +94,8 @@ def serve(
 
 def start_detached(workspace: Workspace, options: UpOptions) -> dict[str, Any]:
     """Starts a hub in a session of its own; returns its announcement when it answers, or raises why it does not."""
-    log = _open_log(workspace)
-    read_end, write_end = os.pipe()
-    # -P: a module that lies in the current folder, which may be anybody's, is not imported.
-    argv = [sys.executable, "-P", "-m", "parley", "up", "--json", "--workspace", str(workspace.root)]
-    try:
-        child = subprocess.Popen(
-            [*argv, *options.arguments(), "--report-fd", str(write_end)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=(write_end,),
-            start_new_session=True,
-            cwd="/",  # so that no folder is kept from being unmounted or removed
-        )
-    finally:
-        os.close(write_end)
-        os.close(log)
-    with os.fdopen(read_end, encoding="utf-8") as pipe:
-        line = pipe.readline()
-    if not line:
-        code = child.wait()
-        raise StartupFailed(f"The hub ended with code {code}; see {workspace.logs / LOG_NAME}", exit_code=code)
-    report = json.loads(line)
-    if report["status"] != "running":
-        child.wait()
-        raise reported_error(report)
-    child.returncode = 0  # it lives on by itself; the object must not complain that nobody waited for it
-    return report
+    arguments = ["up", "--json", "--workspace", str(workspace.root), *options.arguments()]
+    return detach("hub", arguments, _open_log(workspace), workspace.logs / LOG_NAME)
 
 
 def _open_log(workspace: Workspace) -> int:
@@ -135,13 +104,3 @@ def _open_log(workspace: Workspace) -> int:
         return os.open(workspace.logs / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
     except OSError as error:
         raise StartupFailed(f"Cannot open the log in {workspace.logs}: {error.strerror}") from error
-
-
-def reported_error(report: dict[str, Any]) -> ParleyError:
-    """The error of the process that could not start, with its class and details."""
-    kind = ERRORS.get(report["code"], StartupFailed)
-    error = kind.__new__(kind, report["error"])
-    ParleyError.__init__(error, report["error"])
-    error.details = report.get("details", {})
-    error.hint = report["hint"]  # classes that share a code differ in it
-    return error

@@ -14,6 +14,7 @@ What holds for every store, and is shown by one suite of tests:
 - The numbers of a mesh's history and of its deliveries follow the order of the commits.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, cast
 
@@ -73,13 +74,13 @@ class BrokerStore(Protocol):
         ...
 
 
-class StoreMethods:
+class StoreMethods(ABC):
     """The named methods of a store over its ``commit``."""
 
     policy: Policy
 
-    def commit(self, rules: Sequence[Rule[Any]]) -> list[Outcome[Any]]:
-        raise NotImplementedError
+    @abstractmethod
+    def commit(self, rules: Sequence[Rule[Any]]) -> list[Outcome[Any]]: ...
 
     def call(self, rule: Rule[T]) -> T:
         (outcome,) = self.commit([rule])

@@ -1,18 +1,15 @@
 """Starting the daemon, in this process or in one of its own, which reports through a pipe as a hub does."""
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from parley.app.start import reported_error
+from parley.app.detached import detach
 from parley.core.daemon_settings import DaemonSettings
-from parley.core.errors import StartupFailed
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.home import prepare_home
 from parley.wire.daemon_home import HOME_VARIABLE, DaemonHome, daemon_home
@@ -62,31 +59,6 @@ def start_detached(*, no_tcp: bool = False, port: int | None = None) -> dict[str
     home = daemon_home()
     prepare_home(home)
     log = os.open(home.logs / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
-    read_end, write_end = os.pipe()
-    argv = [sys.executable, "-P", "-m", "parley", "daemon", "up", "--foreground", "--json"]
     flags = ["--no-tcp"] * no_tcp + ([] if port is None else ["--port", str(port)])
-    try:
-        child = subprocess.Popen(
-            [*argv, *flags, "--report-fd", str(write_end)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=(write_end,),
-            start_new_session=True,
-            cwd="/",
-            env={**os.environ, HOME_VARIABLE: str(home.root)},
-        )
-    finally:
-        os.close(write_end)
-        os.close(log)
-    with os.fdopen(read_end, encoding="utf-8") as pipe:
-        line = pipe.readline()
-    if not line:
-        code = child.wait()
-        raise StartupFailed(f"The daemon ended with code {code}; see {home.logs / LOG_NAME}", exit_code=code)
-    report = json.loads(line)
-    if report["status"] != "running":
-        child.wait()
-        raise reported_error(report)
-    child.returncode = 0  # it lives on by itself; the object must not complain that nobody waited for it
-    return report
+    arguments = ["daemon", "up", "--foreground", "--json", *flags]
+    return detach("daemon", arguments, log, home.logs / LOG_NAME, {HOME_VARIABLE: str(home.root)})

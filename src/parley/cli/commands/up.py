@@ -1,22 +1,15 @@
 """``parley up``: start the hub."""
 
-import json as json_text
-import os
-import sys
 import traceback
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from parley.cli.announce import Announcer
 from parley.cli.call import Call, command, load_app, single
-from parley.cli.output import error_payload
 from parley.core.errors import ParleyError, StartupFailed
 from parley.core.exits import Exit
-
-if TYPE_CHECKING:
-    from parley.workspace.layout import Workspace
 
 app = single()
 
@@ -46,10 +39,11 @@ def up(
     """
     start = load_app("start")
     options = start.UpOptions(host, port, config, not no_rate_limit, synchronous, unsafe_network, idle_shutdown_ms)
-    announcer = Announcer(call, report_fd)
+    announcer = Announcer(call, report_fd, _words)
+    announcer.about = {"workspace_root": None}
     try:
         workspace, made = load_app("make").find_or_make(call.folder)
-        announcer.workspace = workspace
+        announcer.about = {"workspace_root": str(workspace.root)}
         if not call.json and (made or call.folder is None):
             call.out.note(f"{'Made' if made else 'Using'} the workspace {workspace.root}.")
         if detach:
@@ -65,39 +59,5 @@ def up(
         return Exit.ERROR
 
 
-class Announcer:
-    """Says once that the hub serves, or why it does not: to a person, a program, or the process that detached it."""
-
-    def __init__(self, call: Call, report_fd: int | None) -> None:
-        self._call = call
-        self._report_fd = report_fd
-        self.workspace: Workspace | None = None
-
-    def ready(self, report: dict[str, Any]) -> None:
-        """The hub serves."""
-        if self._reported(report):
-            return
-        if self._call.json:
-            self._call.out.data(report)
-        else:
-            self._call.out.line(f"The hub of {report['workspace_root']} is running at {report['url']}.")
-        sys.stdout.flush()
-
-    def failed(self, error: ParleyError) -> None:
-        """It does not."""
-        root = None if self.workspace is None else str(self.workspace.root)
-        payload = {**error_payload(error), "workspace_root": root, "reason": error.details.get("reason", str(error))}
-        self._reported(payload)
-        if self._call.json:
-            sys.stderr.write(json_text.dumps(payload, ensure_ascii=False) + "\n")
-        else:
-            self._call.out.error(error)
-
-    def _reported(self, payload: dict[str, Any]) -> bool:
-        """Tells the process that detached this one, if there is one. Should it be gone, the hub serves all the same."""
-        descriptor, self._report_fd = self._report_fd, None
-        if descriptor is None:
-            return False
-        with suppress(BrokenPipeError), os.fdopen(descriptor, "w", encoding="utf-8") as pipe:
-            pipe.write(json_text.dumps(payload) + "\n")
-        return True
+def _words(report: dict[str, Any]) -> str:
+    return f"The hub of {report['workspace_root']} is running at {report['url']}."

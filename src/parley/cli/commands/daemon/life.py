@@ -1,17 +1,13 @@
 """``parley daemon up``, ``down``, ``status`` and ``version``."""
 
-import json as json_text
-import os
-import sys
 import traceback
-from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
+from parley.cli.announce import Announcer
 from parley.cli.call import Call, command, load_app
 from parley.cli.commands.daemon.options import app, daemon_client
-from parley.cli.output import error_payload
 from parley.core.daemon_errors import DaemonNotRunning
 from parley.core.errors import InvalidInput, ParleyError, StartupFailed
 from parley.core.exits import Exit
@@ -38,7 +34,7 @@ def up(
     One daemon serves all meshes of a user. A second start exits with 10 and names the first.
     """
     start = load_app("daemon.start")
-    announcer = _Announcer(call, report_fd)
+    announcer = Announcer(call, report_fd, _words)
     try:
         if ttl_hours is not None and not ephemeral:
             raise InvalidInput("--ttl is for --ephemeral")
@@ -120,37 +116,6 @@ def _ending(mesh: dict[str, Any]) -> str:
     return "" if mesh["ended"] is None else str(mesh["ended"]["error"])
 
 
-class _Announcer:
-    """Says once that the daemon serves, or why it does not: to a person, a program, or the one that detached it."""
-
-    def __init__(self, call: Call, report_fd: int | None) -> None:
-        self._call = call
-        self._report_fd = report_fd
-
-    def ready(self, report: dict[str, Any]) -> None:
-        """It serves."""
-        if self._reported(report):
-            return
-        if self._call.json:
-            self._call.out.data(report)
-        else:
-            meshes = ", ".join(report["meshes"]) or "no mesh yet"
-            self._call.out.line(f"The daemon (process {report['pid']}) is running for {meshes}.")
-        sys.stdout.flush()
-
-    def failed(self, error: ParleyError) -> None:
-        """It does not."""
-        payload = {**error_payload(error), "reason": error.details.get("reason", str(error))}
-        self._reported(payload)
-        if self._call.json:
-            sys.stderr.write(json_text.dumps(payload, ensure_ascii=False) + "\n")
-        else:
-            self._call.out.error(error)
-
-    def _reported(self, payload: dict[str, Any]) -> bool:
-        descriptor, self._report_fd = self._report_fd, None
-        if descriptor is None:
-            return False
-        with suppress(BrokenPipeError), os.fdopen(descriptor, "w", encoding="utf-8") as pipe:
-            pipe.write(json_text.dumps(payload) + "\n")
-        return True
+def _words(report: dict[str, Any]) -> str:
+    meshes = ", ".join(report["meshes"]) or "no mesh yet"
+    return f"The daemon (process {report['pid']}) is running for {meshes}."
