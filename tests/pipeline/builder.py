@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parley.core.clock import SystemClock
-from parley.core.errors import LakeConflict
+from parley.core.pipeline_errors import LakeConflict
 from parley.core.settings import PipelineSettings
 from parley.pipeline.enrich.plugins import choose
 from parley.pipeline.enrich.run import enrich

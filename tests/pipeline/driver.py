@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from parley.core.errors import LakeConflict
+from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline import ingest as ingesting
 from parley.pipeline.hubs import find_hubs
 from parley.pipeline.lake import Lake

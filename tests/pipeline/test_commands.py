@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parley.core.errors import PipelineNotInstalled, SparkFailed
+from parley.core.pipeline_errors import PipelineNotInstalled, SparkFailed
 from parley.pipeline.lake import Lake
 from parley.workspace import discovery
 from tests.cli.conftest import Parley, parley

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from parley.core.errors import LakeConflict
+from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.ingest import cursor_name, day_of, ingest, write_range
 from parley.pipeline.lake import Lake, Step, commit, cursor, discard, read_table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.core.errors import JavaNotFound
+from parley.core.pipeline_errors import JavaNotFound
 from parley.pipeline import java
 from parley.pipeline.java import find_java_home, java_version, wrapped_runtime
 

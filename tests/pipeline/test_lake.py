@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from parley.core.errors import LakeConflict, LakeInvalid, LakeNotFound, LakeTooNew
+from parley.core.pipeline_errors import LakeConflict, LakeInvalid, LakeNotFound, LakeTooNew
 from parley.pipeline.ingest import CURSOR_PREFIX, cursor_name, ingest, write_range
 from parley.pipeline.lake import (
     WHOLE,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parley.core.errors import HubAmbiguous, LakeConflict, ServiceUnavailable, WorkspaceNotFound
+from parley.core.errors import ServiceUnavailable, WorkspaceNotFound
+from parley.core.pipeline_errors import HubAmbiguous, LakeConflict
 from parley.pipeline.hubs import TOKEN_VARIABLE, HubRef, find_hubs, hub_at
 from parley.pipeline.source.datasource import PushingHubReader, admit
 from parley.pipeline.source.files import readable_address

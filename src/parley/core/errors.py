@@ -21,16 +21,12 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
         ├── WorkspaceNotFound        ├── WorkspaceUnsafe       ├── SchemaTooNew
         ├── MigrationFailed          ├── ConfigInvalid         ├── BindRefused
         ├── StartupFailed            ├── HubRunning            ├── PluginUnavailable
-        ├── PluginFailed             ├── PipelineNotInstalled  ├── JavaNotFound
-        ├── SparkFailed              ├── HubAmbiguous          ├── LakeNotFound
-        ├── LakeInvalid              ├── LakeConflict          ├── SetupRefused
-        ├── GuardRefused             ├── AuditNeedsFile
+        ├── PluginFailed             ├── SetupRefused          ├── GuardRefused
         ├── AgentlipRunning          (a WriterLockHeld with another hint)
-        ├── ProtocolUnknown          (a HubNotRunning that waiting and starting do not help)
-        └── LakeTooNew               (a SchemaTooNew with another hint)
+        └── ProtocolUnknown          (a HubNotRunning that waiting and starting do not help)
 
-What only a broker says is in ``broker_errors``. A class with a ``code`` of its own is registered in ``ERRORS``; docs,
-OpenAPI and tests are made from that table.
+The tree goes on in ``broker_errors``, ``daemon_errors`` and ``pipeline_errors``. A class with a ``code`` of its own is
+registered in ``ERRORS``; docs, OpenAPI and tests are made from that table.
 """
 
 from typing import ClassVar, Final
@@ -475,62 +471,6 @@ class PluginUnavailable(LocalError):
     hint = "`parley doctor` says what is wrong with it; `parley trust` lets the workspace's own plugins run."
 
 
-class PipelineNotInstalled(LocalError):
-    """The packages of the pipeline are not installed."""
-
-    code = "PIPELINE_NOT_INSTALLED"
-    hint = "Install them with `pip install 'parley-mesh[pipeline]'`."
-
-
-class JavaNotFound(LocalError):
-    """Spark needs Java 17 or 21, and none was found."""
-
-    code = "JAVA_NOT_FOUND"
-    hint = "Install Java 17 or 21 or set JAVA_HOME; `pip install 'parley-mesh[pipeline]'` brings one along."
-
-
-class SparkFailed(LocalError):
-    """Spark did not start, or gave up on a job."""
-
-    code = "SPARK_FAILED"
-    hint = "Read the reason. What was committed to the lake stays, and running the command again goes on from there."
-
-
-class HubAmbiguous(LocalError):
-    """Two different files claim to be the same hub, as a copied workspace does."""
-
-    code = "HUB_AMBIGUOUS"
-    hint = "Name only one of them; the other is a copy or a backup."
-
-
-class LakeNotFound(LocalError):
-    """There is no lake in the folder, or the lake has no such table or version."""
-
-    code = "LAKE_NOT_FOUND"
-    hint = "Name the folder of the lake with --lake; the first ingest makes it."
-
-
-class LakeInvalid(LocalError):
-    """The folder holds something that is not a lake, or a table of the lake does not have the shape it should have."""
-
-    code = "LAKE_INVALID"
-    hint = "Name a folder that is a lake, or one that is empty or does not exist yet."
-
-
-class LakeTooNew(SchemaTooNew):
-    """A newer Parley wrote the lake. It is the same refusal, but another way out."""
-
-    hint = "Upgrade with `pip install -U parley-mesh`, or let this version fill a lake of its own with --lake."
-
-
-class LakeConflict(LocalError):
-    """Somebody else committed to the table meanwhile what this commit was based on."""
-
-    code = "LAKE_CONFLICT"
-    transient = True
-    hint = "Nothing of this run's last step was committed. Run the command again."
-
-
 class SetupRefused(LocalError):
     """A file of an agent program cannot be changed without harm to what is in it; nothing was touched."""
 
@@ -543,10 +483,3 @@ class GuardRefused(LocalError):
 
     code = "GUARD_REFUSED"
     hint = "Run it in a git repository that contains the workspace; `parley guard status` shows what is there."
-
-
-class AuditNeedsFile(LocalError):
-    """An audit compares a hub's log with its tables, which only its file has; the hub was named by its address."""
-
-    code = "AUDIT_NEEDS_FILE"
-    hint = "Run the audit on the hub's machine with --workspace, or on a backup of its workspace."

@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from parley.core import broker_errors, daemon_errors
+from parley.core import broker_errors, daemon_errors, pipeline_errors
 from parley.core.errors import ERRORS, ParleyError
 from parley.core.events import EVENTS, EventSpec
 from parley.core.exits import Exit
 from parley.core.metrics import BROKER_METRICS, METRICS, MetricSpec
 from parley.core.settings import SettingSpec, setting_specs
 
-SPEAKERS = (broker_errors, daemon_errors)
+SPEAKERS = (broker_errors, daemon_errors, pipeline_errors)
 """Modules whose errors are registered as they are loaded."""
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from parley.core.errors import HubAmbiguous, InvalidAuth, WorkspaceNotFound
+from parley.core.errors import InvalidAuth, WorkspaceNotFound
+from parley.core.pipeline_errors import HubAmbiguous
 from parley.workspace import discovery
 from parley.workspace.reading import open_reading
 

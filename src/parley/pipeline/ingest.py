@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parley.core.clock import Clock, SystemClock
-from parley.core.errors import LakeConflict
+from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.lake.catalogue.bronze import EVENTS, NO_DAY
 from parley.pipeline.lake.commit import Step, commit, discard, ensure_table

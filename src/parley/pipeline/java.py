@@ -13,8 +13,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from parley.core.errors import JavaNotFound
 from parley.core.files import write_atomic
+from parley.core.pipeline_errors import JavaNotFound
 
 VERSIONS: Final = (17, 21)
 VERSION_SECONDS: Final = 30.0

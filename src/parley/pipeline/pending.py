@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from parley.core.errors import LakeConflict
+from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline.lake import Lake, Step, Table, commit, cursor, discard
 from parley.pipeline.lake.files import FACTS_DDL, DataFile, Task, collect_files
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from parley.core.errors import SparkFailed
+from parley.core.pipeline_errors import SparkFailed
 from parley.pipeline.java import find_java_home
 from parley.workspace.trust import parley_home
 

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from parley.core.clock import ManualClock
-from parley.core.errors import AuditNeedsFile
+from parley.core.pipeline_errors import AuditNeedsFile
 from parley.pipeline.audit.checks import CHECKS
 from parley.pipeline.audit.report import AuditReport
 from parley.pipeline.audit.run import SUMMARY, audit

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from parley.core.clock import SystemClock
-from parley.core.errors import LakeConflict
+from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline import pending
 from parley.pipeline.enrich.plugins import choose
 from parley.pipeline.enrich.run import EnrichReport, enrich

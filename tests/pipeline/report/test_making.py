@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from parley.core.clock import ManualClock
-from parley.core.errors import LakeNotFound
+from parley.core.pipeline_errors import LakeNotFound
 from parley.core.settings import PipelineSettings
 from parley.pipeline.gold.building import CURSOR, replace_table
 from parley.pipeline.gold.counting import Counted, Sources

@@ -9,8 +9,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from parley.core.errors import LakeConflict
 from parley.core.fold import TABLES as FOLDED
+from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline.ingest import ingest
 from parley.pipeline.lake import Lake
 from parley.pipeline.lake.catalogue.silver import MESSAGES, QUARANTINE

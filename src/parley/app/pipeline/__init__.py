@@ -6,7 +6,7 @@ of its modules fails in words that help nobody.
 
 import importlib.util
 
-from parley.core.errors import PipelineNotInstalled
+from parley.core.pipeline_errors import PipelineNotInstalled
 
 NEEDED = ("adbc_driver_sqlite", "deltalake", "pandas", "plotly", "pyarrow", "pyspark")
 

@@ -5,7 +5,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from parley.core.errors import InvalidInput, SparkFailed
+from parley.core.errors import InvalidInput
+from parley.core.pipeline_errors import SparkFailed
 from parley.core.settings import Settings
 from parley.pipeline.hubs import HubRef, find_hubs
 from parley.pipeline.lake import Lake

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 import apsw
 
-from parley.core.errors import AuditNeedsFile, ParleyError
+from parley.core.errors import ParleyError
 from parley.core.fold import TABLES
+from parley.core.pipeline_errors import AuditNeedsFile
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.source.files import read_bounds
 from parley.pipeline.source.ranges import Bounds, EventRange

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from parley.core.clock import Clock, SystemClock
-from parley.core.errors import LakeConflict, PluginFailed
+from parley.core.errors import PluginFailed
+from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline.embed.models import Model
 from parley.pipeline.lake import Lake, Step, commit, cursor, discard, read_table, table_version
 from parley.pipeline.lake.catalogue.vectors import MODELS, VECTORS

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from parley.core.errors import LakeConflict
+from parley.core.pipeline_errors import LakeConflict
 from parley.core.settings import PipelineSettings
 from parley.pipeline.gold.counting import SOURCES, Counted, Sources
 from parley.pipeline.lake import WHOLE, Lake, Step, Table, commit, cursor, discard, read_table, stage, table_version

@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from parley.core.errors import LakeConflict, LakeInvalid, LakeNotFound
 from parley.core.files import sync_folder
+from parley.core.pipeline_errors import LakeConflict, LakeInvalid, LakeNotFound
 from parley.pipeline.lake.files import DataFile, Partition
 from parley.pipeline.lake.place import Lake
 from parley.pipeline.lake.tables import Table

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from parley.core.errors import LakeInvalid
 from parley.core.ids import new_uuid
+from parley.core.pipeline_errors import LakeInvalid
 from parley.pipeline.lake.place import Lake
 from parley.pipeline.lake.tables import Table
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from parley.core.clock import iso
-from parley.core.errors import LakeConflict, LakeNotFound
+from parley.core.pipeline_errors import LakeConflict, LakeNotFound
 from parley.pipeline.lake.commit import WHOLE, Step, discard, exchange, live_files, open_table
 from parley.pipeline.lake.cursors import read_cursors
 from parley.pipeline.lake.files import DataFile, Partition, TableWriter, describe

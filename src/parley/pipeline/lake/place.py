@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from parley.core.errors import LakeInvalid, LakeNotFound, LakeTooNew
 from parley.core.files import write_atomic
+from parley.core.pipeline_errors import LakeInvalid, LakeNotFound, LakeTooNew
 from parley.pipeline.lake.tables import Table
 
 FORMAT: Final = 1

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from parley.core.errors import LakeConflict
+from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline.fold import Facts, read_archives
 from parley.pipeline.lake.catalogue.bronze import EVENTS
 from parley.pipeline.lake.catalogue.silver import QUARANTINE

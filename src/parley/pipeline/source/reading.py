@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from parley.core.errors import LakeConflict
+from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.session import BATCH_ROWS
 from parley.pipeline.source import files, http

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from parley.core.errors import LakeNotFound
+from parley.core.pipeline_errors import LakeNotFound
 from parley.pipeline.lake.catalogue import bronze, gold, silver, vectors
 from parley.pipeline.lake.tables import Table
 
