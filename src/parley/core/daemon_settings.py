@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Final, Literal
 
 from parley.core.settings import MIB, SettingSpec, setting_key, table_specs
 
@@ -91,6 +91,10 @@ class DaemonSettings:
     reconnect: ReconnectTable = ReconnectTable()
     clone: CloneTable = CloneTable()
     crypto: CryptoTable = CryptoTable()
+
+
+AT_START: Final = frozenset({"daemon.log_level", "ipc.tcp_enabled", "ipc.http_port", "clone.policy", "clone.host_id"})
+"""Keys that a start reads and a running daemon no longer can heed."""
 
 
 def daemon_setting_specs() -> Iterator[SettingSpec]:

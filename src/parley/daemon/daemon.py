@@ -3,7 +3,7 @@
 import asyncio
 import random
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from parley.core.daemon_errors import (
 from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import LocalError, PayloadTooLarge
 from parley.core.ids import new_uuid
+from parley.daemon.config import load_daemon_settings
 from parley.daemon.feed import Feed
 from parley.daemon.hooks.config import load_hooks
 from parley.daemon.hooks.runner import HookRunner
@@ -90,6 +91,9 @@ class Daemon:
         """Raises ``DatabaseCorrupt`` for a damaged outbox, and what reading the other files raises."""
         self.home = home
         self.settings = settings
+        self.at_start = load_daemon_settings(home.config)
+        """What the file said when the daemon started, without what the start itself decided."""
+        self.on_settings: Callable[[DaemonSettings], None] = lambda settings: None
         self.clock = clock
         self.log = log
         self.instance_id = instance_id
@@ -169,9 +173,16 @@ class Daemon:
         if mesh is not None:
             await mesh.stop()
 
-    async def reload(self) -> dict[str, list[str]]:
-        """Reads the memberships again: new ones are served, removed ones no longer. Others keep their connection."""
-        self.memberships.load()
+    def apply(self, settings: DaemonSettings) -> None:
+        """Goes on with other settings."""
+        self.settings = settings
+        self.feed.limit(settings.ipc.streams_max, settings.ipc.stream_queue_max)
+        for mesh in self.meshes.values():
+            mesh.tune(settings)
+        self.on_settings(settings)
+
+    async def match_memberships(self) -> dict[str, list[str]]:
+        """New memberships are served, removed ones no longer. Others keep their connection."""
         wanted = {each.mesh_id: each for each in self.memberships.all()}
         gone = [name for name in self.meshes if name not in wanted]
         new = [name for name in wanted if name not in self.meshes]

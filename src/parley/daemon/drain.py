@@ -52,6 +52,10 @@ class Drain:
             times.append(max(self._due_at, self._held_until))
         return min(times, default=None)
 
+    def tune(self, backoff: Backoff) -> None:
+        """Other waits from now on."""
+        self._backoff = backoff
+
     def on_ready(self, window: int, now: Instant) -> list[Effect]:
         """The link takes messages; so many at once."""
         self._ready, self._window, self._held_until = True, max(1, window), float("-inf")

@@ -3,6 +3,7 @@ slow one costs nobody else anything and holds nothing in memory; one that falls 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 from parley.core.daemon_errors import TooManyStreams
@@ -51,9 +52,15 @@ class Feed:
         self._queue_max = queue_max
         self._followers: set[Follower] = set()
         self._closed = False
+        self._counted: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._followers)
+
+    def limit(self, streams_max: int, queue_max: int) -> None:
+        """Other limits for streams that begin from now on."""
+        self._streams_max = streams_max
+        self._queue_max = queue_max
 
     def follow(self) -> Follower:
         """Begins a stream. Raises ``TooManyStreams``."""
@@ -69,9 +76,15 @@ class Feed:
 
     def publish(self, events: Sequence[DaemonEvent]) -> None:
         """Wakes everybody for events that are in the log."""
+        self._counted.update(event.kind for event in events)
         if events:
             for follower in self._followers:
                 follower.offer(len(events))
+
+    def take_counts(self) -> dict[str, int]:
+        """How many events of each kind were published since this was asked last."""
+        counted, self._counted = self._counted, Counter()
+        return dict(counted)
 
     def close(self) -> None:
         """Ends all streams."""

@@ -196,6 +196,12 @@ class _Serving:
     def _apis(self, daemon: Daemon, in_flight: InFlight) -> list[Api]:
         metrics = Metrics(self._clock, DAEMON_METRICS)
         limiter = RateLimiter(self._settings.ipc.rate_per_second, self._settings.ipc.rate_per_second, self._clock)
+
+        def heed(settings: DaemonSettings) -> None:
+            limiter.limit(settings.ipc.rate_per_second, settings.ipc.rate_per_second)
+            self._tokens.grace_seconds = settings.daemon.token_grace_seconds
+
+        daemon.on_settings = heed
         shown = Endpoint("GET", METRICS_PATH, metrics_route(metrics), "metrics in Prometheus' text form")
         transports: list[tuple[Transport, int]] = [("unix", 0)]
         if self._tcp is not None:

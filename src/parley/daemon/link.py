@@ -90,7 +90,7 @@ class Link:
         self.failures = 0
         self.last_problem: Problem | None = None
         """What the broker said last before a connection ended."""
-        self._settings = settings
+        self.settings = settings
         self._jitter = jitter
         self._heard_at = 0.0
         self._pings = 0
@@ -195,7 +195,7 @@ class Link:
     def _agree(self, features: Features, now: Instant) -> list[Effect]:
         assert self.welcome is not None
         try:
-            verdict = judge(features, self.welcome, self._settings.max_age_hours_override)
+            verdict = judge(features, self.welcome, self.settings.max_age_hours_override)
         except ConfigInvalid as refusal:
             return [Disconnect(NORMAL, "settings"), *self._end(refusal)]
         if not isinstance(verdict, Judged):
@@ -229,7 +229,7 @@ class Link:
             self._ghosts = [until for until in self._ghosts if now.at < until] + [now.at + ELSEWHERE_SECONDS]
         self.failures += 1
         self.state = "waiting"
-        self.deadline = now.at + self._settings.backoff.wait_ms(self.failures, self._jitter) / 1000
+        self.deadline = now.at + self.settings.backoff.wait_ms(self.failures, self._jitter) / 1000
         if was_ready or self.failures == 1:
             return [Tell("broker_status", {"status": "reconnecting", "code": code, "reason": reason})]
         return []

@@ -131,6 +131,10 @@ class Mesh:
             await asyncio.gather(self._syncing, return_exceptions=True)
         await self.runner.stop()
 
+    def tune(self, settings: DaemonSettings) -> None:
+        """Other settings from now on; a connection that is open stays so."""
+        self.runner.machine.tune(link_settings(settings))
+
     async def refresh(self) -> None:
         """Brings the roster and the keys up to date. Raises what the broker refuses.
 

@@ -50,6 +50,11 @@ class MeshLoop:
         times = (self.link.deadline, self.drain.deadline, *self._asked.values())
         return min((each for each in times if each is not None), default=None)
 
+    def tune(self, settings: LinkSettings) -> None:
+        """Other settings, from the next wait and the next negotiation on."""
+        self.link.settings = settings
+        self.drain.tune(settings.backoff)
+
     def start(self, now: Instant) -> list[Effect]:
         """Connects; also cuts a wait short."""
         return self.link.start(now)

@@ -42,11 +42,7 @@ class RateLimiter:
     """Decides for each request whether it is within the limits."""
 
     def __init__(self, per_key: int, overall: int, clock: Clock) -> None:
-        if per_key < 1 or overall < 1:
-            raise ValueError("a limit of less than one request per second lets nothing through")
-        self._limit = per_key
-        self._per_key = float(per_key)  # as floats, because a path that every request takes reckons with them
-        self._overall = float(overall)
+        self.limit(per_key, overall)
         self._monotonic = clock.monotonic
         self._now_ms = clock.now_ms
         now = clock.monotonic()
@@ -60,6 +56,14 @@ class RateLimiter:
     def __len__(self) -> int:
         """The buckets held now."""
         return len(self._young) + len(self._old)
+
+    def limit(self, per_key: int, overall: int) -> None:
+        """Other limits from now on; what was taken counts against them."""
+        if per_key < 1 or overall < 1:
+            raise ValueError("a limit of less than one request per second lets nothing through")
+        self._limit = per_key
+        self._per_key = float(per_key)  # as floats, because a path that every request takes reckons with them
+        self._overall = float(overall)
 
     def take(self, key: Key) -> Decision:
         """Takes one token from the key's bucket and one from the bucket of all, or none from either."""

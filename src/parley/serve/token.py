@@ -42,7 +42,7 @@ class TokenStore:
     def __init__(self, path: Path, clock: Clock, grace_seconds: float) -> None:
         self._path = path
         self._clock = clock
-        self._grace_seconds = grace_seconds
+        self.grace_seconds = grace_seconds
         self._current = b""
         self._previous: tuple[tuple[bytes, float], ...] = ()
         self._signature: tuple[int, int, int] | None = None
@@ -110,7 +110,7 @@ class TokenStore:
             return Reloaded(False, warnings)
         now = self._clock.monotonic()
         alive = tuple(entry for entry in self._previous if entry[1] > now and entry[0] != token)
-        self._previous = (*alive, (self._current, now + self._grace_seconds))
+        self._previous = (*alive, (self._current, now + self.grace_seconds))
         self._current = token
         return Reloaded(True, warnings)
 

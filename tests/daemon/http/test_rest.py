@@ -3,7 +3,7 @@
 import os
 
 from parley.core.daemon_metrics import DAEMON_METRICS
-from tests.daemon.desk import Desk
+from tests.daemon.desk import Desk, MakeDesk
 from tests.daemon.http.test_stream import arrive
 
 
@@ -96,6 +96,48 @@ async def test_what_needs_the_broker_says_that_it_cannot_be_reached(desk: Desk) 
 async def test_reloading_serves_what_is_new_and_leaves_what_is_gone(desk: Desk) -> None:
     membership = desk.daemon.memberships.get("team")
     desk.daemon.memberships.remove(membership.mesh_id)
-    assert (await desk.unix.post("/v1/reload")).json() == {"attached": [], "detached": ["mesh_team"]}
+    left = (await desk.unix.post("/v1/reload")).json()
+    assert (left["attached"], left["detached"]) == ([], ["mesh_team"])
     desk.daemon.memberships.put(membership)
-    assert (await desk.unix.post("/v1/reload")).json() == {"attached": ["team"], "detached": []}
+    came = (await desk.unix.post("/v1/reload")).json()
+    assert (came["attached"], came["detached"]) == (["team"], [])
+
+
+async def test_reloading_takes_the_settings_that_can_change_and_names_those_that_cannot(make_desk: MakeDesk) -> None:
+    desk = await make_desk(ipc={"http_port": 4242})  # as if a flag had said so: the file does not name it
+    mesh = desk.daemon.meshes["mesh_team"]
+    desk.home.config.write_text(
+        "[ipc]\nstreams_max = 1\ntcp_enabled = false\n[reconnect]\nmax_backoff_ms = 700\n"
+        "[daemon]\nlog_level = 'error'\n"
+    )
+    found = (await desk.unix.post("/v1/reload")).json()
+    assert found["changed"] == ["ipc.streams_max", "reconnect.max_backoff_ms"]
+    assert found["needs_restart"] == ["daemon.log_level", "ipc.tcp_enabled"]
+    assert desk.daemon.meshes["mesh_team"] is mesh
+    assert mesh.runner.machine.link.settings.backoff.most_ms == 700
+    follower = desk.daemon.feed.follow()
+    assert (await desk.unix.get("/v1/events")).status_code == 429
+    desk.daemon.feed.leave(follower)
+    assert (await desk.unix.post("/v1/reload")).json()["changed"] == []
+
+
+async def test_a_mistake_in_a_file_is_named_and_reloading_changes_nothing(desk: Desk) -> None:
+    desk.home.config.write_text("[ipc]\nstreams_max = 0\nspeed = 3\n[inbox]\nretention_days = 2\n")
+    answer = await desk.unix.post("/v1/reload")
+    assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_INPUT")
+    assert len(answer.json()["details"]["problems"]) == 2
+    assert desk.daemon.settings.inbox.retention_days == 30
+    desk.home.config.unlink()
+    desk.home.hooks.mkdir()
+    (desk.home.hooks / "hooks.toml").write_text("[on-dm]\n")
+    assert (await desk.unix.post("/v1/reload")).status_code == 400
+    (desk.home.hooks / "on-dm.sh").write_text("exit 0\n")
+    assert (await desk.unix.post("/v1/reload")).json()["hooks"] == ["on-dm"]
+
+
+async def test_events_are_counted_by_their_kind(desk: Desk) -> None:
+    await arrive(desk, 1)
+    await arrive(desk, 2)
+    for _ in range(2):
+        text = (await desk.unix.get("/v1/metrics")).text
+        assert 'parley_daemon_events_total{kind="message"} 2.0' in text

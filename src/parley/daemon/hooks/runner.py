@@ -46,11 +46,15 @@ class HookRunner:
 
     def start(self) -> None:
         """Says what keeps hooks from running, or runs the one for a start."""
-        lacking = missing() if self._hooks else ()
+        self.use(self._hooks)
+        self._spawn("on-startup", DaemonEvent(0, self._daemon.clock.now_ms(), "system", None, None, {}), None)
+
+    def use(self, hooks: dict[str, Hook]) -> None:
+        """These hooks from now on, where a jail can be built."""
+        lacking = missing() if hooks else ()
         if lacking:
             self._daemon.log.warning("hooks_not_run", reason="; ".join(lacking))
-            self._hooks = {}
-        self._spawn("on-startup", DaemonEvent(0, self._daemon.clock.now_ms(), "system", None, None, {}), None)
+        self._hooks = {} if lacking else hooks
 
     async def stop(self) -> None:
         """Lets those that run come to their end or their deadline."""

@@ -128,3 +128,5 @@ def set_gauges(daemon: "Daemon", metrics: "Metrics") -> None:
         ("uptime_seconds", now["uptime_s"]),
     ):
         metrics.set(f"parley_daemon_{name}", float(value))
+    for kind, number in daemon.feed.take_counts().items():
+        metrics.inc("parley_daemon_events_total", number, kind)

@@ -9,6 +9,7 @@ from parley.core.errors import InvalidInput, NotFound
 from parley.daemon.http.bodies import Join, MakeInvite, MeshCall, OfMesh, Profile, TopicName
 from parley.daemon.http.shell import Answer, Call
 from parley.daemon.joining import join_mesh, make_invite
+from parley.daemon.reloading import reload
 from parley.daemon.roster import resolve
 from parley.daemon.rotation import rotate_keypair
 from parley.daemon.sessions import Register, Session
@@ -155,7 +156,7 @@ async def get_safety(daemon: "Daemon", call: Call) -> Answer:
 
 
 async def post_reload(daemon: "Daemon", call: Call) -> Answer:
-    return Answer(200, await daemon.reload())
+    return Answer(200, await reload(daemon))
 
 
 async def post_session(daemon: "Daemon", call: Call) -> Answer:

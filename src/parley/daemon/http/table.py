@@ -53,6 +53,6 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", "/v1/mesh/call", meshes.post_call, "call a method of the broker", MeshCall),
     Endpoint("POST", "/v1/mesh/rotate-keypair", meshes.post_rotate, "replace the member's key", OfMesh),
     Endpoint("GET", "/v1/mesh/safety", meshes.get_safety, "the number that two members compare aloud"),
-    Endpoint("POST", "/v1/reload", meshes.post_reload, "read the memberships again"),
+    Endpoint("POST", "/v1/reload", meshes.post_reload, "take settings, hooks and memberships again"),
 )
 METRICS_PATH: Final = "/v1/metrics"

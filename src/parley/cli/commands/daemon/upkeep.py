@@ -21,13 +21,19 @@ def accept_host(call: Call) -> None:
 
 @command(app, "reload")
 def reload(call: Call) -> None:
-    """Let the daemon read its memberships again; meshes that stay keep their connection."""
+    """Let the daemon take its settings, hooks and memberships again; meshes that stay keep their connection.
+
+    A mistake in a file changes nothing. Settings that only a start can heed are named.
+    """
     with daemon_client() as client:
         found = client.post("/v1/reload")
     if call.json:
         call.out.data(found)
     else:
         call.out.line(f"{len(found['attached'])} meshes are new, {len(found['detached'])} are gone.")
+        call.out.line(f"Changed: {', '.join(found['changed']) or 'no setting'}.")
+        if found["needs_restart"]:
+            call.out.line(f"Only after a restart: {', '.join(found['needs_restart'])}.")
 
 
 @command(app, "rotate-token")
