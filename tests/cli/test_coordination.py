@@ -107,6 +107,18 @@ def test_paths_are_reserved_checked_renewed_and_given_back(desk: Desk) -> None:
     assert desk.ok("lease", "list", "--status", "all", "--holder", "eve")["count"] == 2
 
 
+def test_a_list_that_is_cut_says_so(desk: Desk) -> None:
+    for name in ("ann", "ben"):
+        desk.ok("lease", "acquire", f"{desk.channel}/{name}", "--agent", "tom")
+    cut = desk.call("lease", "list", "--holder", "tom", "--limit", "1")
+    assert (len(cut.stdout.splitlines()), "There are more than these" in cut.stderr) == (1, True)
+    assert "There are more" not in desk.call("lease", "list", "--holder", "tom", "--limit", "2").stderr
+    for session in ("one", "two"):
+        desk.ok("agent", "register", "--session", session)
+    assert desk.ok("agent", "list", "--limit", "1")["hasMore"] is True
+    assert "There are more than these" in desk.call("agent", "list", "--limit", "1").stderr
+
+
 def test_what_a_person_reads_of_leases(desk: Desk) -> None:
     folder = desk.channel
     line = desk.call("lease", "acquire", folder, "--agent", "zoe").stdout
@@ -130,8 +142,8 @@ def test_a_session_has_one_name_until_it_leaves_and_comes_back(desk: Desk) -> No
     assert desk.ok("task", "claim", task)["task"]["holder"] == name
     assert desk.ok("agent", "leave", "--reason", "done")["agent"]["state"] == "gone"
     assert desk.ok("task", "show", task)["task"]["status"] == "open"
-    assert name in {agent["name"] for agent in desk.ok("agent", "list", "--state", "gone")["agents"]}
-    assert f"{name}\tgone" in desk.call("agent", "list").stdout
+    assert name in {agent["name"] for agent in desk.ok("agent", "list", "--state", "gone", "--limit", "1000")["agents"]}
+    assert f"{name}\tgone" in desk.call("agent", "list", "--limit", "1000").stdout
     assert desk.call("agent", "register").stdout == f"{name}\tactive\n"
 
 

@@ -39,7 +39,9 @@ class Output:
         sys.stderr.write(printable(text) + "\n")
         sys.stderr.flush()
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
+    def table(
+        self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str, has_more: bool = False
+    ) -> None:
         """Rows for a person or, when piped, for another program; ``empty`` is said when there are none."""
         cells = [[printable("" if cell is None else str(cell)) for cell in row] for row in rows]
         if not cells:
@@ -49,6 +51,8 @@ class Output:
         else:
             for row in cells:
                 sys.stdout.write("\t".join(cell.replace("\t", " ").replace("\n", "\\n") for cell in row) + "\n")
+        if has_more:
+            self.note("There are more than these; --limit says how many to show.")
 
     def _rich_table(self, columns: Sequence[str], cells: list[list[str]]) -> None:
         from rich.box import SIMPLE_HEAD

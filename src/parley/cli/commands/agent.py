@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from parley.cli.call import Call, command, group
-from parley.cli.choices import AgentOption, ReasonOption
+from parley.cli.choices import AgentOption, LimitOption, ReasonOption
 from parley.cli.plain import plain
 
 if TYPE_CHECKING:
@@ -23,19 +23,21 @@ ProgramOption = Annotated[str, typer.Option("--program", metavar="TEXT", help="T
 def list_agents(
     call: Call,
     state: Annotated[Literal["active", "gone"] | None, typer.Option("--state", help="Only these.")] = None,
+    limit: LimitOption = 50,
 ) -> None:
     """List the agents, the one last seen first."""
     from parley.workspace import queries
 
     with call.reading() as reading:
-        agents, _ = queries.list_agents(reading, state)
+        agents, has_more = queries.list_agents(reading, state, limit=limit)
     if call.json:
-        call.out.data({"agents": plain(agents), "count": len(agents)})
+        call.out.data({"agents": plain(agents), "count": len(agents), "hasMore": has_more})
     else:
         call.out.table(
             ["name", "state", "program", "model", "last seen"],
             [[agent.name, agent.state, agent.program, agent.model, agent.last_seen_at] for agent in agents],
             empty="No agent has registered yet.",
+            has_more=has_more,
         )
 
 

@@ -1,6 +1,6 @@
 """``parley lease``: paths that somebody has reserved for a while."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -9,6 +9,11 @@ from parley.cli.choices import AgentOption, GenerationOption, LimitOption, Reaso
 from parley.cli.plain import plain
 from parley.core.errors import InvalidInput
 from parley.core.exits import Exit
+from parley.core.limits import PAGE_LIMIT_MAX
+
+if TYPE_CHECKING:
+    from parley.client import Client
+    from parley.wire.entities import Lease
 
 app = group("Reserve paths, and see who has.")
 
@@ -65,6 +70,7 @@ def list_leases(
                 for each in leases
             ],
             empty="No leases.",
+            has_more=has_more,
         )
 
 
@@ -123,10 +129,7 @@ def release(
         raise InvalidInput("Give a LEASE or --all.")
     name = call.agent(agent)
     with call.client(name) as client:
-        if lease_id is None:
-            chosen = client.list_leases(holder=name, limit=1000).leases
-        else:
-            chosen = [client.get_lease(lease_id).lease]
+        chosen = _all_of(client, name) if lease_id is None else [client.get_lease(lease_id).lease]
         given = [each.generation if generation is None else generation for each in chosen]
         released = [
             client.release_lease(lease.id, number, reason=reason).lease
@@ -137,3 +140,13 @@ def release(
     else:
         for lease in released:
             call.out.line(f"{lease.id}\t{lease.status}")
+
+
+def _all_of(client: "Client", holder: str) -> "list[Lease]":
+    """Every lease that the holder has now, however many pages they fill."""
+    page = client.list_leases(holder=holder, limit=PAGE_LIMIT_MAX)
+    found = list(page.leases)
+    while page.has_more:
+        page = client.list_leases(holder=holder, limit=PAGE_LIMIT_MAX, cursor=page.cursor)
+        found += page.leases
+    return found

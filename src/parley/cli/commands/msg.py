@@ -133,15 +133,16 @@ def page(
     if call.json:
         call.out.data({"messages": plain(found.messages), "count": len(found.messages), "hasMore": found.has_more})
     else:
-        show(call, found.messages)
+        show(call, found.messages, has_more=found.has_more)
 
 
-def show(call: Call, messages: "list[Message]") -> None:
+def show(call: Call, messages: "list[Message]", *, has_more: bool = False) -> None:
     """Messages for a person: the newest last, as in a conversation."""
     call.out.table(
         ["id", "time", "sender", "text"],
         [[message.id, message.created_at, message.sender, message.content_raw] for message in reversed(messages)],
         empty="No messages.",
+        has_more=has_more,
     )
 
 

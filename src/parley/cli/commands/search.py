@@ -46,4 +46,4 @@ def search(
             }
         )
     else:
-        show(call, hits.messages)
+        show(call, hits.messages, has_more=hits.has_more)

@@ -54,6 +54,7 @@ def list_tasks(
             ["id", "status", "holder", "until", "title"],
             [[task.id, task.status, task.holder, task.lease_expires_at, task.title] for task in tasks],
             empty="No tasks. Make one with `parley task create TITLE --channel CHANNEL`.",
+            has_more=has_more,
         )
 
 

@@ -32,6 +32,7 @@ def list_topics(
             ["id", "title", "changed"],
             [[topic.id, topic.title, topic.updated_at] for topic in topics],
             empty="No topics yet. Make one with `parley topic create --channel CHANNEL --title TITLE`.",
+            has_more=has_more,
         )
 
 
