@@ -10,7 +10,7 @@ import pytest
 from parley.broker.calls import AcceptMessage
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.rules.accept import AcceptOutcome
-from parley.broker.rules.deliver import claim
+from parley.broker.rules.deliver import Claim, claim
 from parley.broker.rules.founding import FoundFirst, FoundMesh
 from parley.broker.signals import NAMES_MAX, Signal, signals
 from parley.core.clock import ManualClock
@@ -141,7 +141,7 @@ def test_a_database_that_is_gone_is_no_fault_of_the_callers(open_store: Open, cl
     outcomes = store.accept([circle.incoming(circle.ann, make_send("a")), circle.incoming(circle.ann, make_send("b"))])
     assert [type(each.error) for each in outcomes] == [ServiceUnavailable] * 2
     with pytest.raises(ServiceUnavailable):
-        store.call(lambda tx: claim(tx, circle.bob.member_id, "conn", 1, 1000))
+        store.call(lambda tx: claim(tx, [Claim(circle.bob.member_id, "conn", 1)], 1000))
 
 
 def test_a_statement_that_fails_takes_only_its_own_rule_with_it(open_store: Open, clock: ManualClock) -> None:

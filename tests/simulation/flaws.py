@@ -4,7 +4,7 @@ A flaw is a function that patches a world's rules. A simulator that does not cat
 catching none in the product.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
@@ -15,7 +15,8 @@ from parley.broker import calls, session
 from parley.broker.rules import accept as accepting
 from parley.broker.rules import deliver, recipients, retention
 from parley.broker.rules.accept import Incoming
-from parley.broker.tx import Rule, Tx
+from parley.broker.rules.deliver import Acknowledgement
+from parley.broker.tx import Row, Rule, Tx
 from parley.daemon.drain import Drain
 from parley.daemon.effects import Effect
 from parley.daemon.inbox import receive as receiving
@@ -24,7 +25,7 @@ from parley.daemon.outbox import sending
 from parley.daemon.outbox.accept import Destination, Message
 from parley.daemon.outbox.requeue import requeue
 from parley.sqlite import Outcome, connect
-from parley.wire.broker import Accepted, DeliveryAcked, Problem, RefusedSend
+from parley.wire.broker import DeliveryAcked, Problem, RefusedSend
 from tests.simulation.broker_node import BrokerNode, BrokerRules
 from tests.simulation.daemon_node import Rules
 
@@ -37,14 +38,14 @@ def in_flight_rows_are_not_recovered(patch: pytest.MonkeyPatch) -> None:
 
 def the_dedupe_is_looked_up_outside_the_transaction(patch: pytest.MonkeyPatch) -> None:
     """Two copies of a message that wait together are both new."""
-    look_up, stores = accepting._seen_before, list[Any]()
-    known: dict[int, tuple[Incoming, Accepted | None]] = {}
+    look_up, stores = accepting._known, list[Any]()
+    known: dict[int, tuple[Incoming, Row | None]] = {}
     build, submit = accepting.incoming, BrokerNode.submit
 
     def incoming(*args: Any) -> Incoming:
         message = build(*args)
-        (outcome,) = stores[-1].commit([lambda tx: look_up(tx, message)])
-        known[id(message)] = (message, outcome.value)
+        (outcome,) = stores[-1].commit([lambda tx: look_up(tx, [message])])
+        known[id(message)] = (message, outcome.value[0])
         return message
 
     def remember_store(node: BrokerNode, rule: Rule[Any], done: Callable[[Outcome[Any]], Any]) -> None:
@@ -53,7 +54,7 @@ def the_dedupe_is_looked_up_outside_the_transaction(patch: pytest.MonkeyPatch) -
 
     patch.setattr(BrokerNode, "submit", remember_store)
     patch.setattr(session, "incoming", incoming)
-    patch.setattr(accepting, "_seen_before", lambda tx, message: known[id(message)][1])
+    patch.setattr(accepting, "_known", lambda tx, messages: [known[id(each)][1] for each in messages])
     patch.setattr(accepting, "_DEDUPE", accepting._DEDUPE.replace("INSERT", "INSERT OR IGNORE"))
 
 
@@ -72,15 +73,15 @@ def the_broker_answers_before_it_commits(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_first_acknowledgement_counts_for_all_recipients(patch: pytest.MonkeyPatch) -> None:
-    def acknowledge(tx: Tx, member_id: str, deliveries: tuple[DeliveryAcked, ...]) -> int:
-        return sum(
-            tx.run(
-                "UPDATE delivery_queue SET state = 'delivered', status = ?, settled_ms = ?, leased_by = NULL,"
-                " lease_until_ms = NULL WHERE broker_message_id ="
-                " (SELECT broker_message_id FROM delivery_queue WHERE delivery_id = ?)",
-                *(each.status, tx.now_ms, each.delivery_id),
-            )
-            for each in deliveries
+    def acknowledge(tx: Tx, acknowledgements: Sequence[Acknowledgement]) -> list[int]:
+        return [sum(count(tx, each) for each in acked.deliveries) for acked in acknowledgements]
+
+    def count(tx: Tx, each: DeliveryAcked) -> int:
+        return tx.run(
+            "UPDATE delivery_queue SET state = 'delivered', status = ?, settled_ms = ?, leased_by = NULL,"
+            " lease_until_ms = NULL WHERE broker_message_id ="
+            " (SELECT broker_message_id FROM delivery_queue WHERE delivery_id = ?)",
+            *(each.status, tx.now_ms, each.delivery_id),
         )
 
     patch.setattr(calls, "acknowledge", acknowledge)

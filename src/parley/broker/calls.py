@@ -1,10 +1,15 @@
-"""What a connection asks of the store, as values: each is a rule that can be looked at before it runs."""
+"""What a connection asks of the store, as values: each is a rule that can be looked at before it runs.
 
+Those that come by the thousand can also run side by side, many as one: ``together``. They tell a refusal by their value
+and never raise one, so that none of them has to be undone alone.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parley.broker.policy import Policy
-from parley.broker.rules.accept import AcceptOutcome, Incoming, accept
-from parley.broker.rules.deliver import acknowledge, claim
+from parley.broker.rules.accept import AcceptOutcome, Incoming, accept, accept_all
+from parley.broker.rules.deliver import Acknowledgement, Claim, acknowledge, claim
 from parley.broker.rules.presence import disconnect
 from parley.broker.tx import Tx
 from parley.wire.broker import DeliveryAcked, Push
@@ -20,6 +25,11 @@ class AcceptMessage:
     def __call__(self, tx: Tx) -> AcceptOutcome:
         return accept(tx, self.message, self.policy)
 
+    @staticmethod
+    def together(tx: Tx, rules: "Sequence[AcceptMessage]") -> list[AcceptOutcome]:
+        """All messages; they come to one broker, which has one policy."""
+        return accept_all(tx, [each.message for each in rules], rules[0].policy)
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimDeliveries:
@@ -31,7 +41,13 @@ class ClaimDeliveries:
     lease_ms: int
 
     def __call__(self, tx: Tx) -> list[Push]:
-        return claim(tx, self.member_id, self.connection_id, self.count, self.lease_ms)
+        return self.together(tx, [self])[0]
+
+    @staticmethod
+    def together(tx: Tx, rules: "Sequence[ClaimDeliveries]") -> list[list[Push]]:
+        """For all connections."""
+        claims = [Claim(each.member_id, each.connection_id, each.count) for each in rules]
+        return claim(tx, claims, rules[0].lease_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +58,12 @@ class AcknowledgeDeliveries:
     deliveries: tuple[DeliveryAcked, ...]
 
     def __call__(self, tx: Tx) -> int:
-        return acknowledge(tx, self.member_id, self.deliveries)
+        return self.together(tx, [self])[0]
+
+    @staticmethod
+    def together(tx: Tx, rules: "Sequence[AcknowledgeDeliveries]") -> list[int]:
+        """From all members."""
+        return acknowledge(tx, [Acknowledgement(each.member_id, each.deliveries) for each in rules])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +74,7 @@ class EndConnection:
 
     def __call__(self, tx: Tx) -> tuple[str, ...]:
         return disconnect(tx, self.connection_id)
+
+
+Gathered = AcceptMessage | ClaimDeliveries | AcknowledgeDeliveries
+"""The rules that run side by side."""

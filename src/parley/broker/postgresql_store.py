@@ -2,7 +2,8 @@
 
 What one broker commits is a signal to the others by ``NOTIFY`` in the same transaction. A delivery is claimed by a row
 lock that others skip, so two brokers never lease the same one. Messages of a mesh are accepted under the lock of the
-mesh's row; a batch takes those of all its meshes first and in order, so that no two batches wait for each other.
+mesh's row. Rules of a kind that wait together run side by side, so that a batch costs a few journeys to the database
+and not a few for each message.
 
 A commit whose answer was lost may have happened. Its rules are then run again, alone: every rule can be repeated, and
 an accepted message is recognised by its id.
@@ -12,6 +13,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, Final, LiteralString, TypeVar, cast
 
 import apsw
@@ -19,8 +21,9 @@ import msgspec
 import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from parley.broker.calls import AcceptMessage, AcknowledgeDeliveries, ClaimDeliveries
+from parley.broker.calls import Gathered
 from parley.broker.policy import DEFAULT_POLICY, Policy
+from parley.broker.sets import change_for_each, columns_of, select_for_each
 from parley.broker.signals import Signal, signals
 from parley.broker.store import StoreMethods
 from parley.broker.tx import Row, Rule, Tx
@@ -46,7 +49,6 @@ _CHANNEL: Final = "parley_broker"
 _MIGRATION_LOCK: Final = 7_017_195_380_842_001
 """A number of our own, so that two brokers that start at once do not both make the tables."""
 _NODE_CHARS: Final = 8
-_NEVER_RAISE: Final = (AcceptMessage, ClaimDeliveries, AcknowledgeDeliveries)
 _FAILED: Final = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 
 
@@ -71,13 +73,21 @@ class PostgresqlTx:
     def run(self, sql: str, *args: Any) -> int:
         return self._connection.execute(_translated(sql), args).rowcount
 
-    def many(self, sql: str, rows: Iterable[Row]) -> None:
+    def each(self, sql: str, rows: Sequence[Row]) -> list[list[Row]]:
+        found: list[list[Row]] = [[] for _ in rows]
+        if rows:
+            columns, types = columns_of(rows)
+            for number, *row in self._connection.execute(select_for_each(sql, types), columns).fetchall():
+                found[int(number) - 1].append(tuple(row))
+        return found
+
+    def many(self, sql: str, rows: Iterable[Row]) -> list[Row]:
         values = list(rows)
-        if len(values) == 1:  # the library goes a longer way for many, also when they are one
-            self._connection.execute(_translated(sql), values[0])
-            return
-        with self._connection.cursor() as cursor:
-            cursor.executemany(_translated(sql), values)
+        if not values:
+            return []
+        columns, types = columns_of(values)
+        cursor = self._connection.execute(change_for_each(sql, types), columns)
+        return cursor.fetchall() if cursor.description else []
 
     def new_id(self, prefix: str) -> str:
         return self._new_id(prefix, self.now_ms)
@@ -139,25 +149,21 @@ class PostgresqlStore(StoreMethods):
 
     def _together(self, rules: Sequence[Rule[Any]]) -> list[Outcome[Any]]:
         with self._pool.connection() as connection:
-            tx = self._tx(connection)
-            meshes = sorted({rule.message.mesh_id for rule in rules if isinstance(rule, AcceptMessage)})
-            for mesh_id in meshes:
-                tx.one(f"SELECT 1 FROM mesh WHERE mesh_id = ?{tx.for_update}", mesh_id)
-            outcomes = [self._one_of_many(connection, rule) for rule in rules]
+            outcomes: list[Outcome[Any]] = []
+            for kind, alike in groupby(rules, type):
+                if issubclass(kind, Gathered):
+                    values = kind.together(self._tx(connection), cast("list[Any]", list(alike)))
+                    outcomes += [Outcome(value) for value in values]
+                else:
+                    outcomes += [self._one_of_many(connection, rule) for rule in alike]
             self._signal(connection, outcomes)
         return outcomes
 
     def _one_of_many(self, connection: Connection, rule: Rule[Any]) -> Outcome[Any]:
-        """A rule that raises is undone alone; what the database itself refuses ends the whole transaction.
-
-        What every message needs tells a refusal by its value, so it goes without a savepoint and its two journeys.
-        """
-        tx = self._tx(connection)
-        if isinstance(rule, _NEVER_RAISE):
-            return Outcome(rule(tx))
+        """A rule that raises is undone alone; what the database itself refuses ends the whole transaction."""
         connection.execute("SAVEPOINT one_rule")
         try:
-            outcome: Outcome[Any] = Outcome(rule(tx))
+            outcome: Outcome[Any] = Outcome(rule(self._tx(connection)))
         except psycopg.Error:
             raise
         except Exception as error:

@@ -63,8 +63,11 @@ class SqliteTx:
         self._cursor.execute(sql, args).fetchall()
         return self._cursor.connection.changes()
 
-    def many(self, sql: str, rows: Iterable[Row]) -> None:
-        self._cursor.executemany(sql, rows)
+    def each(self, sql: str, rows: Sequence[Row]) -> list[list[Row]]:
+        return [self._cursor.execute(sql, values).fetchall() for values in rows]
+
+    def many(self, sql: str, rows: Iterable[Row]) -> list[Row]:
+        return self._cursor.executemany(sql, rows).fetchall()
 
     def new_id(self, prefix: str) -> str:
         return self._ids.new(prefix, self.now_ms)

@@ -5,7 +5,7 @@ change them ends its query with ``for_update``, and one that takes its share of 
 one writer at a time and needs neither.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -42,8 +42,15 @@ class Tx(Protocol):
         """Runs a statement that returns no rows; how many rows it changed."""
         ...
 
-    def many(self, sql: str, rows: Iterable[Row]) -> None:
-        """Runs the statement once for each row of values."""
+    def each(self, sql: str, rows: Sequence[Row]) -> list[list[Row]]:
+        """The rows of a query for each row of values, in one journey to the database however many there are."""
+        ...
+
+    def many(self, sql: str, rows: Iterable[Row]) -> list[Row]:
+        """Does a change for each row of values, in one journey, too; all rows that it returns, in any order.
+
+        No two rows of values may mean the same row of a table.
+        """
         ...
 
     def new_id(self, prefix: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from parley.broker.rules.accept import incoming
 from parley.broker.rules.grants import grant
-from parley.broker.rules.members import end_membership, rotate_key
+from parley.broker.rules.members import Member, end_membership, rotate_key
 from parley.broker.rules.topics import join_group, subscribe
 from parley.broker.store import BrokerStore
 from parley.broker.tx import Tx
@@ -272,6 +272,54 @@ def test_a_batch_commits_together_and_each_has_its_own_answer(circle: Circle) ->
     numbers = [each.history_id for each in answers if isinstance(each, Accepted) and not each.duplicate]
     assert numbers == sorted(numbers)
     assert circle.counts()["message"] == 2
+
+
+def answers_to(circle: Circle, *sends: tuple[Member, Send]) -> list[int]:
+    """The statuses of what is offered in one batch."""
+    outcomes = circle.store.accept([circle.incoming(sender, send) for sender, send in sends])
+    answers = [each.value.answer for each in outcomes if each.value is not None]
+    return [each.status if isinstance(each, Accepted) else each.problem.status for each in answers]
+
+
+def test_messages_of_one_batch_share_a_budget_in_their_order(circle: Circle) -> None:
+    set_policy(circle, rate_messages=2)
+    lost, same = make_send("lost", "topic", "none"), make_send("c1")
+    sends = [(circle.ann, each) for each in (lost, same, same, make_send("c2"), lost)]
+    bob = (circle.bob, make_send("c1", ref=key("ann")))
+    assert answers_to(circle, *sends, bob) == [404, 201, 200, 429, 404, 201]
+    assert circle.rows("SELECT used FROM rate_budget ORDER BY used") == [(1,), (2,)]
+
+
+def test_messages_of_one_batch_share_a_mesh_of_so_many_bytes(circle: Circle) -> None:
+    circle.store.call(lambda tx: tx.run("UPDATE mesh SET bytes_max = 12 WHERE mesh_id = ?", circle.mesh_id))
+    sends = [make_send("lost", ref=key("nobody")), *(make_send(f"c{number}") for number in range(3))]
+    eve = (circle.eve, make_send("c1", "queue", "*"))
+    assert answers_to(circle, *((circle.ann, each) for each in sends), eve) == [404, 201, 201, 503, 201]
+    stored = circle.rows("SELECT stored_bytes FROM mesh ORDER BY slug")
+    assert stored == [(5,), (10,)]
+
+
+def test_one_batch_goes_in_all_directions(circle: Circle) -> None:
+    for member in (circle.ann, circle.bob, circle.cid):
+        circle.store.call(lambda tx, m=member: subscribe(tx, circle.mesh_id, m.member_id, "deploy"))
+    circle.store.call(lambda tx: join_group(tx, circle.mesh_id, circle.cid.member_id, "a/b"))
+    sends = [
+        (circle.ann, make_send("c1", "topic", "deploy", mentions=[key("cid"), key("eve")])),
+        (circle.bob, make_send("c1", "topic", "deploy", key_epoch=2, reply_to="bm_1")),
+        (circle.ann, make_send("c2", "queue", "@a")),
+        (circle.ann, make_send("c3", "queue", "nobody")),
+        (circle.eve, make_send("c1", "dm", key("ann"))),
+        (circle.bob, make_send("c2", "queue", "*", mentions=[key("cid"), key("cid")])),
+        (circle.cid, make_send("c1", "dm", key("bob"))),
+    ]
+    assert answers_to(circle, *sends) == [201, 201, 201, 400, 404, 201, 201]
+    got = {member.display_name: circle.claim(member) for member in (circle.ann, circle.bob, circle.cid)}
+    senders = {name: [(push.message.sender_name, push.mentioned) for push in got[name]] for name in got}
+    assert senders["ann"] == [("bob", False), ("bob", False)]
+    assert senders["bob"] == [("ann", False), ("cid", False)]
+    assert senders["cid"] == [("ann", True), ("bob", False), ("ann", False), ("bob", True)]
+    assert [push.message.key_epoch for push in got["ann"]] == [2, None]
+    assert len(circle.rows("SELECT 1 FROM mention_index")) == 2
 
 
 def test_a_rule_that_raises_costs_its_neighbours_nothing(store: BrokerStore, circle: Circle) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from parley.broker.calls import AcceptMessage, AcknowledgeDeliveries, ClaimDeliveries
 from parley.broker.rules.deliver import expire
 from parley.broker.rules.members import end_membership
 from parley.broker.rules.presence import set_presence
@@ -159,3 +160,42 @@ def test_what_waits_for_somebody_who_is_gone_is_dead_and_says_why(circle: Circle
     circle.store.call(lambda tx: end_membership(tx, circle.mesh_id, circle.bob.member_id, "revoked"))
     assert circle.rows("SELECT state, reason FROM delivery_queue") == [("dead", "recipient_gone")] * 2
     assert circle.claim(circle.bob) == []
+
+
+def test_connections_that_claim_together_never_get_the_same(circle: Circle) -> None:
+    send_some(circle, *["next"] * 3)
+    circle.accepted(circle.ann, make_send("cid", ref=key("cid")))
+    asked = [("one", circle.bob, 2), ("two", circle.bob, 2), ("three", circle.cid, 2), ("four", circle.ann, 2)]
+    outcomes = circle.store.commit([ClaimDeliveries(who.member_id, name, room, 30_000) for name, who, room in asked])
+    names = [[push.message.client_message_id for push in each.value or []] for each in outcomes]
+    assert names == [["c0", "c1"], ["c2"], ["cid"], []]
+    leases = circle.rows("SELECT leased_by, count(*) FROM delivery_queue GROUP BY leased_by ORDER BY leased_by")
+    assert leases == [("one", 2), ("three", 1), ("two", 1)]
+
+
+def test_acknowledgements_that_come_together_count_once_each(circle: Circle) -> None:
+    send_some(circle, *["next"] * 3)
+    circle.accepted(circle.ann, make_send("cid", ref=key("cid")))
+    first, second, third = (push.delivery_id for push in circle.claim(circle.bob))
+    (other,) = (push.delivery_id for push in circle.claim(circle.cid))
+    said = [
+        AcknowledgeDeliveries(circle.bob.member_id, (DeliveryAcked(first), DeliveryAcked(other))),
+        AcknowledgeDeliveries(circle.bob.member_id, (DeliveryAcked(first), DeliveryAcked(second, "undecryptable"))),
+        AcknowledgeDeliveries(circle.cid.member_id, (DeliveryAcked(third),)),
+        AcknowledgeDeliveries(circle.cid.member_id, ()),
+    ]
+    assert [each.value for each in circle.store.commit(said)] == [1, 1, 0, 0]
+    rows = circle.rows("SELECT delivery_id, state, status FROM delivery_queue ORDER BY delivery_id")
+    assert rows == [
+        (first, "delivered", "stored"),
+        (second, "delivered", "undecryptable"),
+        (third, "leased", None),
+        (other, "leased", None),
+    ]
+
+
+def test_a_claim_sees_what_was_accepted_before_it_in_the_same_commit(circle: Circle) -> None:
+    accept = AcceptMessage(circle.incoming(circle.ann, make_send("c1")), circle.policy)
+    claim = ClaimDeliveries(circle.bob.member_id, "conn", 1, 30_000)
+    _, claimed = circle.store.commit([accept, claim])
+    assert [push.message.client_message_id for push in claimed.value or []] == ["c1"]

@@ -1,4 +1,4 @@
-"""Accepting a message: once for each id of its sender, wholly or not at all.
+"""Accepting messages: each once for each id of its sender, wholly or not at all.
 
 The order is the contract. *Authentication*: the sender is a member now, whatever it was when it connected. *B0*: the id
 was seen before, and the answer is what it was, or that it belongs to something else. *B1*: the message is well formed
@@ -8,16 +8,21 @@ an id behind.
 
 The mesh's row is locked first. So the numbers of a mesh's history are given in the order of their commits, and two
 brokers that are sent the same message at once see each other's.
+
+Messages that wait go through the phases side by side: each phase asks the database once for all that are left in it.
+They are judged one after the other, and each counts for those behind it.
 """
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from parley.broker.policy import DAY_MS, Policy
 from parley.broker.rules.limits import consume_budget, remember_budget
+from parley.broker.rules.parts import parts_without_repetition
 from parley.broker.rules.recipients import Recipients, find_recipients
-from parley.broker.tx import Tx
+from parley.broker.tx import Row, Tx
 from parley.core.broker_errors import MembershipEnded, QuotaExceeded
 from parley.core.clock import iso
 from parley.core.errors import (
@@ -37,6 +42,7 @@ MESSAGE: Final = "bm_"
 RANKS: Final = {"now": 0, "next": 1, "low": 2}
 """The order in which priorities are delivered."""
 
+_MESH: Final = "SELECT bytes_max - stored_bytes FROM mesh WHERE mesh_id = ?"
 _SENDER: Final = "SELECT state, pubkey, display_name FROM member WHERE member_id = ? AND mesh_id = ?"
 _KNOWN: Final = (
     "SELECT broker_message_id, history_id, request_fingerprint, first_seen_ms, history_available"
@@ -45,7 +51,7 @@ _KNOWN: Final = (
 _HISTORY: Final = (
     "INSERT INTO message_history (mesh_id, broker_message_id, client_message_id, sender_id, sender_key, sender_name,"
     " kind, ref, priority, reply_to, meta, key_epoch, body_bytes, recipients, accepted_ms)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING history_id"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING broker_message_id, history_id"
 )
 _MESSAGE: Final = "INSERT INTO message (broker_message_id, mesh_id, body) VALUES (?, ?, ?)"
 _DEDUPE: Final = (
@@ -78,10 +84,22 @@ class AcceptOutcome(NamedTuple):
     woken: tuple[str, ...] = ()
 
 
-class _Sender(NamedTuple):
-    pubkey: str
-    display_name: str
-    free_bytes: int
+class _Case:
+    """A message on its way through the phases. ``outcome`` is set when it needs no more of them."""
+
+    __slots__ = ("body", "display_name", "message", "message_id", "outcome", "pubkey", "recipients")
+
+    def __init__(self, message: Incoming) -> None:
+        self.message = message
+        self.outcome: AcceptOutcome | None = None
+        self.pubkey = self.display_name = self.message_id = ""
+        self.body = b""
+        self.recipients = Recipients((), frozenset())
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What the limiter knows the message by."""
+        return self.message.member_id, self.message.send.client_message_id
 
 
 def incoming(mesh_id: str, member_id: str, send: Send) -> Incoming:
@@ -93,11 +111,18 @@ def incoming(mesh_id: str, member_id: str, send: Send) -> Incoming:
 
 
 def accept(tx: Tx, message: Incoming, policy: Policy) -> AcceptOutcome:
-    """Takes the message or tells why not. A refusal is a value: its transaction commits, with the budget it cost."""
-    try:
-        return _decide(tx, message, policy)
-    except (Refused, Unavailable) as error:
-        return AcceptOutcome(refusal(message.send.client_message_id, error))
+    """Takes one message, as ``accept_all`` does."""
+    return accept_all(tx, [message], policy)[0]
+
+
+def accept_all(tx: Tx, messages: Sequence[Incoming], policy: Policy) -> list[AcceptOutcome]:
+    """Takes each message or tells why not. A refusal is a value: its transaction commits, with the budget it cost."""
+    outcomes: list[AcceptOutcome] = []
+    for part in parts_without_repetition(messages, _identity):
+        cases = [_Case(message) for message in part]
+        _decide(tx, cases, policy)
+        outcomes += [each.outcome for each in cases if each.outcome is not None]
+    return outcomes
 
 
 def refusal(client_message_id: str, error: ParleyError) -> RefusedSend:
@@ -106,51 +131,65 @@ def refusal(client_message_id: str, error: ParleyError) -> RefusedSend:
     return RefusedSend(client_message_id, problem_of(error), wait)
 
 
-def _decide(tx: Tx, message: Incoming, policy: Policy) -> AcceptOutcome:
-    sender = _authenticate(tx, message)
-    known = _seen_before(tx, message)
-    if known is not None:
-        return AcceptOutcome(known)
-    send, body, fingerprint = message.send, *_well_formed(message, policy)
-    key = (message.member_id, send.client_message_id)
-    wait_ms = consume_budget(tx, *key, window_ms=policy.rate_window_ms, messages=policy.rate_messages)
-    if wait_ms is not None:
-        raise RateLimited(limit=policy.rate_messages, retry_after=wait_ms / 1000)
-    try:
-        if len(body) > sender.free_bytes:
-            raise QuotaExceeded("The mesh holds as many bytes as it may", free_bytes=max(0, sender.free_bytes))
-        recipients = find_recipients(tx, message.mesh_id, message.member_id, send)
-    except (Refused, Unavailable):
-        remember_budget(tx, *key, window_ms=policy.rate_window_ms)
-        raise
-    history_id, message_id = _write(tx, message, sender, body, fingerprint, recipients, policy)
-    answer = Accepted(
-        send.client_message_id,
-        201,
-        message_id,
-        history_id,
-        duplicate=False,
-        first_seen_at=iso(tx.now_ms),
-        recipients=len(recipients.member_ids),
-    )
-    return AcceptOutcome(answer, recipients.member_ids)
+def _identity(message: Incoming) -> tuple[str, str, str]:
+    return message.mesh_id, message.member_id, message.send.client_message_id
 
 
-def _authenticate(tx: Tx, message: Incoming) -> _Sender:
-    mesh = tx.one(f"SELECT stored_bytes, bytes_max FROM mesh WHERE mesh_id = ?{tx.for_update}", message.mesh_id)
-    member = tx.one(_SENDER, message.member_id, message.mesh_id)
-    if mesh is None or member is None:
-        raise MembershipEnded("There is no such member in this mesh", reason="unknown")
-    if member[0] != "active":
-        raise MembershipEnded("The sender is no longer a member of this mesh", reason=member[0])
-    return _Sender(member[1], member[2], mesh[1] - mesh[0])
+def _decide(tx: Tx, cases: list[_Case], policy: Policy) -> None:
+    free_bytes = _lock_meshes(tx, cases)
+    left = _authenticate(tx, cases, free_bytes)
+    known = _known(tx, [case.message for case in left])
+    left = _judge(left, (lambda case, row=row: _seen_before(case, row) for row in known))
+    left = _judge(left, (lambda case: _well_formed(case, policy) for _ in left))
+    waits = consume_budget(tx, [case.key for case in left], policy.rate_window_ms, policy.rate_messages)
+    left = _judge(left, (lambda case, wait=wait: _within_budget(wait, policy) for wait in waits))
+    found = find_recipients(tx, [(each.message.mesh_id, each.message.member_id, each.message.send) for each in left])
+    counted = left
+    left = _judge(left, (lambda case, each=each: _deliverable(case, each, free_bytes) for each in found))
+    remember_budget(tx, [case.key for case in counted if case.outcome is not None], policy.rate_window_ms)
+    if left:
+        _write(tx, left, policy)
 
 
-def _seen_before(tx: Tx, message: Incoming) -> Accepted | None:
-    client_id = message.send.client_message_id
-    known = tx.one(_KNOWN, message.mesh_id, message.member_id, client_id)
+def _judge(cases: list[_Case], verdicts: Iterable[Callable[[_Case], None]]) -> list[_Case]:
+    """Lets each case through its own check, in order; those that are not decided by it."""
+    for case, verdict in zip(cases, verdicts, strict=True):
+        try:
+            verdict(case)
+        except (Refused, Unavailable) as error:
+            case.outcome = AcceptOutcome(refusal(case.message.send.client_message_id, error))
+    return [case for case in cases if case.outcome is None]
+
+
+def _lock_meshes(tx: Tx, cases: list[_Case]) -> dict[str, int]:
+    """How many bytes each mesh has room for. The locks are taken in order, so that no two batches wait in a circle."""
+    mesh_ids = sorted({case.message.mesh_id for case in cases})
+    rows = tx.each(_MESH + tx.for_update, [(mesh_id,) for mesh_id in mesh_ids])
+    return {mesh_id: found[0][0] for mesh_id, found in zip(mesh_ids, rows, strict=True) if found}
+
+
+def _authenticate(tx: Tx, cases: list[_Case], free_bytes: dict[str, int]) -> list[_Case]:
+    def check(case: _Case, member: list[Row]) -> None:
+        if not member or case.message.mesh_id not in free_bytes:
+            raise MembershipEnded("There is no such member in this mesh", reason="unknown")
+        state, case.pubkey, case.display_name = member[0]
+        if state != "active":
+            raise MembershipEnded("The sender is no longer a member of this mesh", reason=state)
+
+    rows = tx.each(_SENDER, [(case.message.member_id, case.message.mesh_id) for case in cases])
+    return _judge(cases, (lambda case, row=row: check(case, row) for row in rows))
+
+
+def _known(tx: Tx, messages: Sequence[Incoming]) -> list[Row | None]:
+    """What is kept of each message that was seen before."""
+    rows = tx.each(_KNOWN, [_identity(message) for message in messages])
+    return [found[0] if found else None for found in rows]
+
+
+def _seen_before(case: _Case, known: Row | None) -> None:
     if known is None:
-        return None
+        return
+    message, client_id = case.message, case.message.send.client_message_id
     broker_message_id, history_id, fingerprint, first_seen_ms, available = known
     if message.fingerprint != bytes(fingerprint):
         raise IdempotencyKeyReused(
@@ -159,7 +198,7 @@ def _seen_before(tx: Tx, message: Incoming) -> Accepted | None:
             conflict="request_fingerprint_mismatch",
             broker_fingerprint_prefix=fingerprint_prefix(bytes(fingerprint)),
         )
-    return Accepted(
+    answer = Accepted(
         client_id,
         200,
         broker_message_id,
@@ -168,10 +207,11 @@ def _seen_before(tx: Tx, message: Incoming) -> Accepted | None:
         history_available=bool(available),
         first_seen_at=iso(first_seen_ms),
     )
+    case.outcome = AcceptOutcome(answer)
 
 
-def _well_formed(message: Incoming, policy: Policy) -> tuple[bytes, bytes]:
-    send, body, fingerprint = message.send, message.body, message.fingerprint
+def _well_formed(case: _Case, policy: Policy) -> None:
+    send, body, fingerprint = case.message.send, case.message.body, case.message.fingerprint
     if body is None or fingerprint is None:
         raise InvalidInput("The body is not base64, or a part of the message cannot be hashed", field="body")
     if len(body) > policy.inline_bytes_max:
@@ -180,40 +220,73 @@ def _well_formed(message: Incoming, policy: Policy) -> tuple[bytes, bytes]:
         raise PayloadTooLarge("meta is too large", field="meta", bytes_max=MESSAGE_META_BYTES_MAX)
     if send.fingerprint != fingerprint.hex():
         raise InvalidInput("The fingerprint is not that of the message", field="fingerprint")
-    return body, fingerprint
+    case.body = body
 
 
-def _write(
-    tx: Tx,
-    message: Incoming,
-    sender: _Sender,
-    body: bytes,
-    fingerprint: bytes,
-    recipients: Recipients,
-    policy: Policy,
-) -> tuple[int, str]:
-    send, mesh_id, now = message.send, message.mesh_id, tx.now_ms
-    message_id = tx.new_id(MESSAGE)
-    row = tx.one(
-        _HISTORY,
-        *(mesh_id, message_id, send.client_message_id, message.member_id, sender.pubkey, sender.display_name),
-        *(send.kind, send.ref, send.priority, send.reply_to, msgspec.json.encode(send.meta).decode(), send.key_epoch),
-        *(len(body), len(recipients.member_ids), now),
-    )
-    assert row is not None
-    history_id: int = row[0]
-    tx.run(_MESSAGE, message_id, mesh_id, body)
+def _within_budget(wait_ms: int | None, policy: Policy) -> None:
+    if wait_ms is not None:
+        raise RateLimited(limit=policy.rate_messages, retry_after=wait_ms / 1000)
+
+
+def _deliverable(case: _Case, found: Recipients | ParleyError, free_bytes: dict[str, int]) -> None:
+    mesh_id, size = case.message.mesh_id, len(case.body)
+    if size > free_bytes[mesh_id]:
+        raise QuotaExceeded("The mesh holds as many bytes as it may", free_bytes=max(0, free_bytes[mesh_id]))
+    if isinstance(found, ParleyError):
+        raise found
+    case.recipients = found
+    free_bytes[mesh_id] -= size
+
+
+def _write(tx: Tx, cases: list[_Case], policy: Policy) -> None:
+    now = tx.now_ms
+    for case in cases:
+        case.message_id = tx.new_id(MESSAGE)
+    numbers: dict[str, int] = dict(tx.many(_HISTORY, [_history(case, now) for case in cases]))
+    tx.many(_MESSAGE, [(case.message_id, case.message.mesh_id, case.body) for case in cases])
     expires_ms = now + policy.dedupe_days * DAY_MS if policy.dedupe_days else None
-    tx.run(
+    tx.many(
         _DEDUPE,
-        *(mesh_id, message.member_id, send.client_message_id, message_id, history_id),
-        *(fingerprint, send.kind, send.ref, now, expires_ms),
+        [
+            (
+                *(*_identity(case.message), case.message_id, numbers[case.message_id], case.message.fingerprint),
+                *(case.message.send.kind, case.message.send.ref, now, expires_ms),
+            )
+            for case in cases
+        ],
     )
-    rank, mentioned = RANKS[send.priority], recipients.mentioned
-    if recipients.member_ids:
-        rows = ((mesh_id, message_id, each, rank, int(each in mentioned), now) for each in recipients.member_ids)
-        tx.many(_DELIVERY, rows)
-    if mentioned:
-        tx.many(_MENTION, ((each, message_id) for each in sorted(mentioned)))
-    tx.run(_STORED, len(body), mesh_id)
-    return history_id, message_id
+    tx.many(_DELIVERY, [row for case in cases for row in _deliveries(case, now)])
+    tx.many(_MENTION, [(each, case.message_id) for case in cases for each in sorted(case.recipients.mentioned)])
+    sizes: dict[str, int] = {}
+    for case in cases:
+        sizes[case.message.mesh_id] = sizes.get(case.message.mesh_id, 0) + len(case.body)
+        case.outcome = _accepted(case, numbers[case.message_id], now)
+    tx.many(_STORED, [(size, mesh_id) for mesh_id, size in sizes.items()])
+
+
+def _history(case: _Case, now: int) -> Row:
+    message, send = case.message, case.message.send
+    return (
+        *(message.mesh_id, case.message_id, send.client_message_id, message.member_id, case.pubkey, case.display_name),
+        *(send.kind, send.ref, send.priority, send.reply_to, msgspec.json.encode(send.meta).decode(), send.key_epoch),
+        *(len(case.body), len(case.recipients.member_ids), now),
+    )
+
+
+def _deliveries(case: _Case, now: int) -> Iterable[Row]:
+    rank, (member_ids, mentioned) = RANKS[case.message.send.priority], case.recipients
+    return ((case.message.mesh_id, case.message_id, each, rank, int(each in mentioned), now) for each in member_ids)
+
+
+def _accepted(case: _Case, history_id: int, now: int) -> AcceptOutcome:
+    member_ids = case.recipients.member_ids
+    answer = Accepted(
+        case.message.send.client_message_id,
+        201,
+        case.message_id,
+        history_id,
+        duplicate=False,
+        first_seen_at=iso(now),
+        recipients=len(member_ids),
+    )
+    return AcceptOutcome(answer, member_ids)

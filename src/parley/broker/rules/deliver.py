@@ -6,10 +6,11 @@ acknowledgement counts whoever holds the lease by then: what is on the recipient
 
 import base64
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from parley.broker.rules.parts import parts_without_repetition
 from parley.broker.tx import Row, Tx
 from parley.core.clock import iso
 from parley.wire.broker import CarriedMessage, DeliveryAcked, Push
@@ -22,46 +23,72 @@ _DUE: Final = (
     " AND priority_rank <= ? AND (state = 'queued' OR lease_until_ms <= ? OR lease_until_ms > ?)"
     " ORDER BY priority_rank, delivery_id LIMIT ?"
 )
-_PUSHES: Final = (
+_LEASE: Final = (
+    "UPDATE delivery_queue SET state = 'leased', leased_by = ?, lease_until_ms = ?, attempts = attempts + 1"
+    " WHERE delivery_id = ?"
+)
+_PUSH: Final = (
     "SELECT d.delivery_id, d.attempts, d.mentioned, h.broker_message_id, h.history_id, h.client_message_id,"
     " h.sender_key, h.sender_id, h.sender_name, h.kind, h.ref, h.priority, b.body, h.accepted_ms, h.reply_to, h.meta,"
     " h.key_epoch FROM delivery_queue AS d JOIN message_history AS h ON h.broker_message_id = d.broker_message_id"
-    " JOIN message AS b ON b.broker_message_id = d.broker_message_id WHERE d.delivery_id IN ({marks})"
-    " ORDER BY d.priority_rank, d.delivery_id"
+    " JOIN message AS b ON b.broker_message_id = d.broker_message_id WHERE d.delivery_id = ?"
 )
+_DELIVERED: Final = (
+    "UPDATE delivery_queue SET state = 'delivered', status = ?, settled_ms = ?, reason = NULL, leased_by = NULL,"
+    " lease_until_ms = NULL WHERE recipient_id = ? AND state <> 'delivered' AND delivery_id = ?"
+    " RETURNING delivery_id, recipient_id"
+)
+_PRESENCE: Final = "SELECT status, until_ms FROM presence WHERE member_id = ?"
 _QUEUED: Final = "SET state = 'queued', leased_by = NULL, lease_until_ms = NULL"
 
 
-def claim(tx: Tx, member_id: str, connection_id: str, count: int, lease_ms: int) -> list[Push]:
-    """Leases up to ``count`` deliveries that are due to the member, the most urgent and oldest first."""
-    rank_max = _RANK_MAX[presence_of(tx, member_id)]
-    until = tx.now_ms + lease_ms
-    due = tx.all(_DUE + tx.skip_locked, member_id, rank_max, tx.now_ms, until, count)
-    if not due:
-        return []
-    marks = ", ".join("?" * len(due))
-    ids = [row[0] for row in due]
-    tx.run(
-        "UPDATE delivery_queue SET state = 'leased', leased_by = ?, lease_until_ms = ?, attempts = attempts + 1"
-        f" WHERE delivery_id IN ({marks})",
-        *(connection_id, until, *ids),
-    )
-    return [_push(row) for row in tx.all(_PUSHES.format(marks=marks), *ids)]
+class Claim(NamedTuple):
+    """A connection of a member has room for so many deliveries."""
+
+    member_id: str
+    connection_id: str
+    room: int
 
 
-def acknowledge(tx: Tx, member_id: str, deliveries: Sequence[DeliveryAcked]) -> int:
-    """Marks the member's own deliveries as delivered; how many were not so before. Others' are left alone."""
-    changed = 0
-    for status in ("stored", "undecryptable"):
-        ids = sorted({each.delivery_id for each in deliveries if each.status == status})
-        if ids:
-            changed += tx.run(
-                "UPDATE delivery_queue SET state = 'delivered', status = ?, settled_ms = ?, reason = NULL,"
-                " leased_by = NULL, lease_until_ms = NULL WHERE recipient_id = ? AND state <> 'delivered'"
-                f" AND delivery_id IN ({', '.join('?' * len(ids))})",
-                *(status, tx.now_ms, member_id, *ids),
-            )
-    return changed
+class Acknowledgement(NamedTuple):
+    """A member has these on its disk."""
+
+    member_id: str
+    deliveries: tuple[DeliveryAcked, ...]
+
+
+def claim(tx: Tx, claims: Sequence[Claim], lease_ms: int) -> list[list[Push]]:
+    """Leases to each connection what is due to its member, the most urgent and oldest first."""
+    pushes: list[list[Push]] = []
+    for part in parts_without_repetition(claims, lambda each: each.member_id):
+        pushes += _claim(tx, part, lease_ms)
+    return pushes
+
+
+def _claim(tx: Tx, claims: Sequence[Claim], lease_ms: int) -> list[list[Push]]:
+    now, until = tx.now_ms, tx.now_ms + lease_ms
+    states = presences(tx, [each.member_id for each in claims])
+    asked = [(each.member_id, _RANK_MAX[states[each.member_id]], now, until, each.room) for each in claims]
+    due = tx.each(_DUE + tx.skip_locked, asked)
+    leased = [(each.connection_id, until, *row) for each, rows in zip(claims, due, strict=True) for row in rows]
+    tx.many(_LEASE, leased)
+    carried = iter(tx.each(_PUSH, [(delivery_id,) for *_, delivery_id in leased]))
+    return [[_push(row) for _ in rows for row in next(carried)] for rows in due]
+
+
+def acknowledge(tx: Tx, acknowledgements: Sequence[Acknowledgement]) -> list[int]:
+    """Marks members' own deliveries as delivered; how many of each were not so before. Others' are left alone."""
+    stated = {
+        (acked.member_id, each.delivery_id): each.status for acked in acknowledgements for each in acked.deliveries
+    }
+    rows = [(status, tx.now_ms, member_id, delivery_id) for (member_id, delivery_id), status in sorted(stated.items())]
+    changed = {(member_id, delivery_id) for delivery_id, member_id in tx.many(_DELIVERED, rows)}
+    counts: list[int] = []
+    for acked in acknowledgements:
+        own = {(acked.member_id, each.delivery_id) for each in acked.deliveries} & changed
+        changed -= own
+        counts.append(len(own))
+    return counts
 
 
 def release(tx: Tx, connection_id: str) -> tuple[str, ...]:
@@ -91,12 +118,16 @@ def end_deliveries(tx: Tx, recipient_id: str, reason: str) -> int:
     )
 
 
-def presence_of(tx: Tx, member_id: str) -> str:
-    """What the member said it is doing, unless that is over."""
-    found = tx.one("SELECT status, until_ms FROM presence WHERE member_id = ?", member_id)
-    if found is None or (found[1] is not None and found[1] <= tx.now_ms):
+def presences(tx: Tx, member_ids: Sequence[str]) -> dict[str, str]:
+    """What each member said it is doing, unless that is over."""
+    rows = tx.each(_PRESENCE, [(member_id,) for member_id in member_ids])
+    return {member_id: _status(found, tx.now_ms) for member_id, found in zip(member_ids, rows, strict=True)}
+
+
+def _status(found: list[Row], now_ms: int) -> str:
+    if not found or (found[0][1] is not None and found[0][1] <= now_ms):
         return "idle"
-    return found[0]
+    return found[0][0]
 
 
 def _push(row: Row) -> Push:

@@ -6,7 +6,7 @@ broker that is gone.
 
 from typing import Final
 
-from parley.broker.rules.deliver import presence_of, release
+from parley.broker.rules.deliver import presences, release
 from parley.broker.tx import Tx
 from parley.core.broker_errors import AlreadyConnected
 
@@ -105,4 +105,5 @@ def peers(tx: Tx, mesh_id: str) -> dict[str, tuple[str, str, bool]]:
         " WHERE m.mesh_id = ? AND m.state = 'active'",
         mesh_id,
     )
-    return {each: (presence_of(tx, each), summary or "", connections > 0) for each, summary, connections in rows}
+    states = presences(tx, [each for each, _, _ in rows])
+    return {each: (states[each], summary or "", connections > 0) for each, summary, connections in rows}

@@ -4,12 +4,12 @@ A direct message that its recipient does not take is refused; whoever sends to m
 listen.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from parley.broker.tx import Row, Tx
 from parley.core.broker_errors import NoSuchDestination, NotSubscribed, RecipientRefuses
-from parley.core.errors import InvalidInput
+from parley.core.errors import InvalidInput, ParleyError, Refused
 from parley.wire.broker import Send
 
 CAPABILITIES: Final = ("broadcast", "dm", "topic")
@@ -39,6 +39,11 @@ _ALL: Final = (
 )
 
 
+_OF_KEY: Final = "SELECT member_id FROM member_key WHERE mesh_id = ? AND pubkey = ?"
+
+Question = tuple[str, Row]
+
+
 class Recipients(NamedTuple):
     """Who gets a message, in order, and which members of the mesh it mentions."""
 
@@ -46,45 +51,69 @@ class Recipients(NamedTuple):
     mentioned: frozenset[str]
 
 
-def find_recipients(tx: Tx, mesh_id: str, sender_id: str, send: Send) -> Recipients:
-    """Phase B2. Raises the refusal when the message cannot go where it should."""
+Asked = tuple[str, str, Send]
+"""A mesh, a sender in it, and what it sends."""
+
+
+def find_recipients(tx: Tx, asked: Sequence[Asked]) -> list[Recipients | ParleyError]:
+    """Phase B2, for each message: who gets it, or the refusal when it cannot go where it should."""
+    questions = [_question(*each) for each in asked]
+    rows = _answers(tx, [each for each in questions if not isinstance(each, ParleyError)])
+    mentioned = _mentioned(tx, asked)
+    found: list[Recipients | ParleyError] = []
+    for each, question, names in zip(asked, questions, mentioned, strict=True):
+        try:
+            if isinstance(question, ParleyError):
+                raise question
+            found.append(Recipients(_chosen(tx, each, rows[question]), names))
+        except Refused as error:
+            found.append(error)
+    return found
+
+
+def _question(mesh_id: str, sender_id: str, send: Send) -> Question | ParleyError:
+    """The query for all who may be meant."""
+    ref = send.ref
+    if send.kind == "dm":
+        return _DIRECT, (sender_id, mesh_id, ref)
+    if send.kind == "topic":
+        return _SUBSCRIBERS, (sender_id, mesh_id, ref)
+    if ref == EVERYBODY:
+        return _ALL, (sender_id, mesh_id)
+    if not ref.startswith(GROUP_MARK) or len(ref) == 1:
+        return InvalidInput("A queue is `*` or `@` and the name of a group", field="ref")
+    group = ref[1:]
+    return _GROUP, (sender_id, mesh_id, group, f"{group}/", f"{group}0")
+
+
+def _answers(tx: Tx, questions: list[Question]) -> dict[Question, list[Row]]:
+    """The rows of each question; what is asked twice is looked up once."""
+    of_query: dict[str, dict[Row, None]] = {}
+    for sql, values in questions:
+        of_query.setdefault(sql, {})[values] = None
+    return {
+        (sql, values): found
+        for sql, given in of_query.items()
+        for values, found in zip(given, tx.each(sql, list(given)), strict=True)
+    }
+
+
+def _chosen(tx: Tx, asked: Asked, rows: list[Row]) -> tuple[str, ...]:
+    """Those of the rows who get the message. Raises the refusal."""
+    mesh_id, sender_id, send = asked
     capability = _OF_KIND[send.kind]
     if send.kind == "dm":
-        ids = _direct(tx, mesh_id, sender_id, send.ref, capability)
-    elif send.kind == "topic":
-        ids = _subscribers(tx, mesh_id, sender_id, send.ref, capability)
-    else:
-        ids = _queue(tx, mesh_id, sender_id, send.ref, capability)
-    return Recipients(ids, frozenset(_members_with(tx, mesh_id, send.mentions)))
-
-
-def _direct(tx: Tx, mesh_id: str, sender_id: str, pubkey: str, capability: str) -> tuple[str, ...]:
-    found = tx.one(_DIRECT, sender_id, mesh_id, pubkey)
-    if found is None:
-        raise NoSuchDestination("No member of this mesh has this key", ref=pubkey)
-    if not _takes(found, capability):
-        raise RecipientRefuses("The recipient takes no direct messages from the sender", ref=pubkey)
-    return (found[0],)
-
-
-def _subscribers(tx: Tx, mesh_id: str, sender_id: str, topic: str, capability: str) -> tuple[str, ...]:
-    rows = tx.all(_SUBSCRIBERS, sender_id, mesh_id, topic)
-    if all(member_id != sender_id for member_id, _ in rows):
-        if tx.one("SELECT 1 FROM topic WHERE mesh_id = ? AND name = ?", mesh_id, topic) is None:
-            raise NoSuchDestination("There is no such topic in this mesh", ref=topic)
-        raise NotSubscribed("The sender is not subscribed to the topic", ref=topic)
-    return _willing(rows, sender_id, capability)
-
-
-def _queue(tx: Tx, mesh_id: str, sender_id: str, ref: str, capability: str) -> tuple[str, ...]:
-    if ref == EVERYBODY:
-        return _willing(tx.all(_ALL, sender_id, mesh_id), sender_id, capability)
-    if not ref.startswith(GROUP_MARK) or len(ref) == 1:
-        raise InvalidInput("A queue is `*` or `@` and the name of a group", field="ref")
-    group = ref[1:]
-    rows = tx.all(_GROUP, sender_id, mesh_id, group, f"{group}/", f"{group}0")
+        if not rows:
+            raise NoSuchDestination("No member of this mesh has this key", ref=send.ref)
+        if not _takes(rows[0], capability):
+            raise RecipientRefuses("The recipient takes no direct messages from the sender", ref=send.ref)
+        return (rows[0][0],)
+    if send.kind == "topic" and all(member_id != sender_id for member_id, _ in rows):
+        if tx.one("SELECT 1 FROM topic WHERE mesh_id = ? AND name = ?", mesh_id, send.ref) is None:
+            raise NoSuchDestination("There is no such topic in this mesh", ref=send.ref)
+        raise NotSubscribed("The sender is not subscribed to the topic", ref=send.ref)
     if not rows:
-        raise NoSuchDestination("Nobody is in this group", ref=ref)
+        raise NoSuchDestination("Nobody is in this group", ref=send.ref)
     return _willing(rows, sender_id, capability)
 
 
@@ -96,9 +125,11 @@ def _takes(row: Row, capability: str) -> bool:
     return row[1] is None or capability in row[1].split(",")
 
 
-def _members_with(tx: Tx, mesh_id: str, pubkeys: list[str]) -> list[str]:
-    if not pubkeys:
-        return []
-    marks = ", ".join("?" * len(pubkeys))
-    found = tx.all(f"SELECT member_id FROM member_key WHERE mesh_id = ? AND pubkey IN ({marks})", mesh_id, *pubkeys)
-    return [member_id for (member_id,) in found]
+def _mentioned(tx: Tx, asked: Sequence[Asked]) -> list[frozenset[str]]:
+    """The members whom each message names."""
+    keys = list(dict.fromkeys((mesh_id, pubkey) for mesh_id, _, send in asked for pubkey in send.mentions))
+    of_key = dict(zip(keys, tx.each(_OF_KEY, keys), strict=True))
+    return [
+        frozenset(member_id for pubkey in send.mentions for (member_id,) in of_key[mesh_id, pubkey])
+        for mesh_id, _, send in asked
+    ]
