@@ -292,7 +292,7 @@ def broker_notices() -> str:
 
 def orphan_checks() -> str:
     """Every finding of the orphan check."""
-    from parley.broker.rules.orphans import CHECKS
+    from parley.core.orphans import CHECKS
 
     return table("finding|what it means", ((code(name), check.meaning) for name, check in CHECKS.items()))
 

@@ -11,10 +11,10 @@ from bench import __main__ as benchmarks
 from parley.app.doctor import examine
 from parley.app.make import make_workspace
 from parley.broker.http import ROUTES
-from parley.broker.rules.orphans import CHECKS as ORPHAN_CHECKS
 from parley.client import AsyncClient, Client
 from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import daemon_setting_specs
+from parley.core.orphans import CHECKS as ORPHAN_CHECKS
 from parley.core.registry import registry
 from parley.daemon.http.table import ENDPOINTS as DAEMON_ROUTES
 from parley.daemon.inbox.events import EventKind

@@ -21,13 +21,14 @@ from parley.broker.rules.members import (
     set_role,
 )
 from parley.broker.rules.messages import message_status, redeliver
-from parley.broker.rules.orphans import CHECKS, find_orphans
+from parley.broker.rules.orphans import find_orphans
 from parley.broker.rules.retention import sweep, sweep_leases
 from parley.broker.rules.topics import list_topics, subscribe, unsubscribe
 from parley.core import sealing
 from parley.core.broker_errors import InviteRefused, NoSuchDestination, NotAllowed, QuotaExceeded
 from parley.core.clock import iso
 from parley.core.errors import InvalidInput, NotFound
+from parley.core.orphans import CHECKS
 from parley.wire.invites import Invite, Role, signed_invite
 from tests.conformance.broker.circle import Circle, key, make_send
 
@@ -276,6 +277,18 @@ DAMAGE = {
     "delivery_without_message": (
         "UPDATE delivery_queue SET mesh_id = (SELECT max(mesh_id) FROM mesh) WHERE broker_message_id = ?"
     ),
+    "body_without_history": "UPDATE message SET mesh_id = (SELECT max(mesh_id) FROM mesh) WHERE broker_message_id = ?",
+    "body_size_wrong": "UPDATE message SET body = substr(body, 2) WHERE broker_message_id = ?",
+    "delivery_to_stranger": (
+        "UPDATE delivery_queue SET recipient_id = (SELECT member_id FROM member WHERE display_name = 'eve')"
+        " WHERE broker_message_id = ?"
+    ),
+    "mention_without_message": (
+        "INSERT INTO mention_index (mentioned_id, broker_message_id)"
+        " SELECT m.member_id, h.broker_message_id FROM member AS m, message_history AS h"
+        " WHERE m.display_name = 'eve' AND h.broker_message_id = ?"
+    ),
+    "mention_differs": "UPDATE delivery_queue SET mentioned = 1 WHERE broker_message_id = ?",
 }
 
 

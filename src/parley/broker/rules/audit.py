@@ -4,14 +4,12 @@ What was said is not in it, only what was changed: members, roles, invites, keys
 in breaks the chain from there on, and ``verify`` names the first number that does not fit.
 """
 
-import hashlib
 from typing import Any, Final
 
 from parley.broker.tx import Row, Tx
 from parley.core.canonical import canonical_json
-from parley.core.clock import iso
+from parley.core.hash_chain import GENESIS, Entry, entry_hash, first_misfit
 
-GENESIS: Final = "0" * 64
 _COLUMNS: Final = "number, at_ms, event, actor, payload, previous, hash"
 
 
@@ -27,21 +25,10 @@ def record(tx: Tx, mesh_id: str, event: str, actor: str, **payload: Any) -> None
     )
 
 
-def entry_hash(mesh_id: str, number: int, at_ms: int, event: str, actor: str, payload: str, previous: str) -> str:
-    """The hash of an entry: over the one before it and all that it says."""
-    return hashlib.sha256(canonical_json([previous, mesh_id, number, iso(at_ms), event, actor, payload])).hexdigest()
-
-
 def verify(tx: Tx, mesh_id: str) -> int | None:
     """The number of the first entry that does not fit, or None when all do."""
-    previous, expected = GENESIS, 1
-    for number, *rest in tx.all(f"SELECT {_COLUMNS} FROM audit WHERE mesh_id = ? ORDER BY number", mesh_id):
-        at_ms, event, actor, payload, before, found = rest
-        fits = number == expected and before == previous
-        if not fits or entry_hash(mesh_id, number, at_ms, event, actor, payload, before) != found:
-            return expected
-        previous, expected = found, expected + 1
-    return None
+    rows = tx.all(f"SELECT {_COLUMNS} FROM audit WHERE mesh_id = ? ORDER BY number", mesh_id)
+    return first_misfit(mesh_id, (Entry(*row) for row in rows))
 
 
 def entries(tx: Tx, mesh_id: str, after: int, limit: int) -> list[Row]:
