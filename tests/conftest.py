@@ -15,6 +15,7 @@ from xdist.scheduler import LoadGroupScheduling
 from tests.postgres import Server, private_server
 
 WITH_SPARK = ("tests/pipeline/", "tests/crash/test_lake.py")
+WITHOUT_SPARK = ("tests/pipeline/brokers/",)
 
 settings.register_profile("parley", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("parley")
@@ -38,7 +39,8 @@ class _OneProcessWithSpark(LoadGroupScheduling):
     """The largest group is given out first, so the longest way begins at once."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith(WITH_SPARK) else nodeid
+        with_spark = nodeid.startswith(WITH_SPARK) and not nodeid.startswith(WITHOUT_SPARK)
+        return "spark" if with_spark else nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadGroupScheduling | None:

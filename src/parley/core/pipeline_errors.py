@@ -5,7 +5,7 @@ The tree goes on from that of ``errors``::
     LocalError
     ├── PipelineNotInstalled     ├── JavaNotFound          ├── SparkFailed
     ├── HubAmbiguous             ├── LakeNotFound          ├── LakeInvalid
-    ├── LakeConflict             └── AuditNeedsFile
+    ├── LakeConflict             ├── AuditNeedsFile        └── BrokerInvalid
     SchemaTooNew
     └── LakeTooNew               (the same code with another hint)
 """
@@ -74,3 +74,10 @@ class AuditNeedsFile(LocalError):
 
     code = "AUDIT_NEEDS_FILE"
     hint = "Run the audit on the hub's machine with --workspace, or on a backup of its workspace."
+
+
+class BrokerInvalid(LocalError):
+    """What was named with ``--broker`` is no broker's store, or cannot be read as one."""
+
+    code = "BROKER_INVALID"
+    hint = "Name the broker's file, as a rule ~/.parley/broker/broker.db, or its database as postgresql://…"

@@ -30,7 +30,9 @@ def open_session(
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes the format ``parley_hub`` known to a session; see ``source.datasource``."""
+    """Makes the formats ``parley_hub`` and ``parley_broker`` known to a session; see the modules ``datasource``."""
+    from parley.pipeline.brokers.datasource import BrokerDataSource
     from parley.pipeline.source.datasource import HubDataSource
 
     spark.dataSource.register(HubDataSource)
+    spark.dataSource.register(BrokerDataSource)
