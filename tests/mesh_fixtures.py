@@ -151,7 +151,7 @@ def sqlite_script(connection: apsw.Connection) -> str:
 
 def postgresql_script(url: str) -> str:
     """The migrations as they are now, and the rows."""
-    lines = [step.sql for step in load_migrations("parley.broker", "schema/postgresql")]
+    lines = [str(step.sql) for step in load_migrations("parley.broker", "schema/postgresql")]
     with psycopg.connect(url) as connection:
         for table in (*TABLES, "connection"):
             named = connection.execute(

@@ -15,7 +15,7 @@ from parley.daemon.outbox.rows import by_client_id, chain
 from parley.daemon.outbox.terms import DEFAULT_TERMS, read_terms
 from tests.daemon.world import NOW, commit, message, opens, put
 from tests.mesh_fixtures import FOLDER, newest
-from tests.workspace.databases import run_script, shape
+from tests.workspace.databases import dump, run_script, shape
 
 
 def make_old(path: Path, name: str, version: int) -> None:
@@ -28,7 +28,7 @@ def test_an_outbox_of_every_schema_keeps_its_promises(tmp_path: Path, version: i
     path = tmp_path / "outbox.db"
     make_old(path, "outbox", version)
     with closing(open_outbox(path)) as outbox:
-        states = dict(outbox.execute("SELECT client_message_id, status FROM outbox").fetchall())
+        states = dict(dump(outbox, "SELECT client_message_id, status FROM outbox"))
         assert states == {
             "done": "done",
             "dead": "dead",
