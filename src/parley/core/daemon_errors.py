@@ -5,7 +5,7 @@
     Refused
     ├── OutboxConflict           ├── IdempotencyKeyConflict   ├── MeshRequired
     ├── MeshNotAttached          ├── DestinationUnknown       ├── NoMeshJoined
-    └── TokenInQuery
+    ├── TokenInQuery             └── HookRefused
     Unavailable
     ├── DaemonBusy               ├── TooManyStreams           ├── InsufficientStorage
     └── MeshUnreachable
@@ -52,6 +52,15 @@ class MeshNotAttached(Refused):
     status = 404
     spoken_by = "daemon"
     hint = "Join it with `parley mesh join INVITE`; `parley mesh list` shows those that are joined."
+
+
+class HookRefused(Refused):
+    """The user's own pre-send hook does not let the message go, or could not be asked."""
+
+    code = "HOOK_REFUSED"
+    status = 403
+    spoken_by = "daemon"
+    hint = "details.reason says why; `parley daemon reload` takes a hook again that was mended."
 
 
 class DestinationUnknown(Refused):

@@ -27,6 +27,7 @@ from parley.core.ids import new_uuid
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.feed import Feed
 from parley.daemon.hooks.config import load_hooks
+from parley.daemon.hooks.gate import SendGate
 from parley.daemon.hooks.runner import HookRunner
 from parley.daemon.inbox.events import DaemonEvent, append_event, prune_events
 from parley.daemon.inbox.retention import prune_inbox
@@ -108,7 +109,9 @@ class Daemon:
         self.sessions.load()
         self.feed = Feed(settings.ipc.streams_max, settings.ipc.stream_queue_max)
         self.store = DaemonStore(home, clock)
-        self.hooks = HookRunner(self, load_hooks(home.hooks))
+        hooks = load_hooks(home.hooks)
+        self.hooks = HookRunner(self, hooks)
+        self.gate = SendGate(self, hooks)
         self.meshes: dict[str, Mesh] = {}
         self.ended = asyncio.Event()
         """Set when every mesh is over for good; ``refusal`` tells why."""
@@ -130,17 +133,17 @@ class Daemon:
         if self.store.set_aside is not None:
             self.log.warning("inbox_corruption_recovered", put_aside=str(self.store.set_aside))
             await self._tell_of_lost_inbox(self.store.set_aside)
+        await self.hooks.start()
         for membership in self.memberships.all():
             self.attach(membership)
-        self.hooks.start()
         self._upkeep = asyncio.create_task(self._keep_up())
 
     async def stop(self) -> bool:
         """Ends the connections, then the databases. False if a writer did not end in time."""
         if self._upkeep is not None:
             self._upkeep.cancel()
-        await self.hooks.stop()
         await asyncio.gather(*(mesh.stop() for mesh in self.meshes.values()))
+        await self.hooks.stop()
         self.feed.close()
         return await self.store.close(timeout=10)
 
@@ -231,6 +234,7 @@ class Daemon:
         if row is not None:
             return recognise(row, destination.mesh_id, fingerprint)
         self._refuse_when_full()
+        message = await self.gate.check(message)
         sealed = self._sealed(message)
         row_id, now_ms = self.store.new_id(OUT), self.clock.now_ms()
         taken = await self.store.write_outbox(
@@ -255,6 +259,7 @@ class Daemon:
         if patched is None and old.sender_identity == self.memberships.get(old.mesh_id).pubkey:
             sealed = Sealed(old.sender_identity, old.sealed, old.key_epoch, old.wire_fingerprint)
         else:
+            message = await self.gate.check(message)
             sealed = self._sealed(message)
         fingerprint = message_fingerprint(message)
         row_id, now_ms = self.store.new_id(OUT), self.clock.now_ms()
@@ -347,6 +352,7 @@ class Daemon:
         await self.store.write_inbox(lambda db: prune_events(db, before_ms=arrived_before))
         self.archive.clean_up(now_ms)
         self.sessions.reap(now_ms)
+        await self.hooks.save()
         share = self.outbox_share()
         if share >= PRESSURE and not self._pressed:
             data = {"share": round(share, 3)}

@@ -54,6 +54,7 @@ async def reload(daemon: "Daemon") -> dict[str, Any]:
     daemon.memberships.load()
     daemon.apply(found.settings)
     daemon.hooks.use(hooks)
+    daemon.gate.use(hooks)
     meshes = await daemon.match_memberships()
     daemon.log.info("reloaded", changed=found.changed, needs_restart=found.needs_restart, hooks=sorted(hooks))
     return {**meshes, "changed": found.changed, "needs_restart": found.needs_restart, "hooks": sorted(hooks)}

@@ -9,16 +9,19 @@ import pytest
 
 from parley.core.errors import ConfigInvalid
 from parley.daemon.hooks.config import load_hooks
+from parley.daemon.hooks.redaction import REDACTED, parse_path, redact
 from parley.daemon.hooks.rules import (
     BY_HOOK,
     INPUT_BYTES_MAX,
     Capability,
     HookCall,
     HookOutput,
+    Verdict,
     Wanted,
     hook_input,
     hooks_for,
     parse_output,
+    parse_verdict,
     wanted,
 )
 from parley.daemon.inbox.events import DaemonEvent
@@ -132,10 +135,57 @@ def test_only_hooks_with_an_entry_and_a_script_are_loaded(tmp_path: Path) -> Non
         "[on-message]\ntimeout_s = 0\n",
         '[on-message]\ncapability_token_scope = ["dm:send:*"]\n',
         "[on-message\n",
+        '[on-message]\nredact_payload = ["body"]\n',
+        "[pre-send]\nallow_reply = true\n",
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "on-message.py").write_text("")
+    for name in ("on-message", "pre-send"):
+        (tmp_path / f"{name}.py").write_text("")
     (tmp_path / "hooks.toml").write_text(text)
     with pytest.raises(ConfigInvalid):
         load_hooks(tmp_path)
+
+
+DOCUMENT = {"body": "b", "meta": {"token": "t", "list": [{"token": "u"}, 2], "a b": {"token": {"token": 1}}}}
+
+
+@pytest.mark.parametrize(
+    ("path", "changed"),
+    [
+        ("$.body", {**DOCUMENT, "body": REDACTED}),
+        ("$.meta", {**DOCUMENT, "meta": REDACTED}),
+        ("$.meta.list[1]", {**DOCUMENT, "meta": {**DOCUMENT["meta"], "list": [{"token": "u"}, REDACTED]}}),
+        ("$.meta.list[*].token", {**DOCUMENT, "meta": {**DOCUMENT["meta"], "list": [{"token": REDACTED}, 2]}}),
+        ("$['meta'][\"a b\"]", {**DOCUMENT, "meta": {**DOCUMENT["meta"], "a b": REDACTED}}),
+        ("$.*", {"body": REDACTED, "meta": REDACTED}),
+        (
+            "$..token",
+            {"body": "b", "meta": {"token": REDACTED, "list": [{"token": REDACTED}, 2], "a b": {"token": REDACTED}}},
+        ),
+        ("$..token.token", {**DOCUMENT, "meta": {**DOCUMENT["meta"], "a b": {"token": {"token": REDACTED}}}}),
+        ("$.nothing.here", DOCUMENT),
+        ("$.body.inside", DOCUMENT),
+    ],
+)
+def test_a_path_names_what_a_hook_is_not_told(path: str, changed: dict[str, Any]) -> None:
+    before = msgspec.json.encode(DOCUMENT)
+    assert redact(DOCUMENT, parse_path(path)) == changed
+    assert msgspec.json.decode(hook_input(DOCUMENT, [parse_path(path)])) == changed
+    assert msgspec.json.encode(DOCUMENT) == before
+
+
+@pytest.mark.parametrize(
+    "text", ["", "$", "body", "$body", "$.", "$.a[", "$.a[x]", "$.a[?(@.b)]", "$..", "x$.a", "$.a b"]
+)
+def test_what_is_no_path_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a path"):
+        parse_path(text)
+
+
+def test_a_verdict_is_read_and_silence_lets_a_message_go() -> None:
+    assert parse_verdict(b" \n") == Verdict()
+    assert parse_verdict(b'{"refuse": "no"}') == Verdict(refuse="no")
+    assert parse_verdict(b'{"message": "x", "meta": {"a": 1}}') == Verdict(message="x", meta={"a": 1})
+    for printed in (b"{", b"[]", b'{"message": 1}', b"\xff"):
+        assert parse_verdict(printed) is None

@@ -1,14 +1,16 @@
 """Hooks in their jail: they read the event, say what they want, see nothing else, and end in time."""
 
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import msgspec
 
 from parley.daemon.inbox.events import events_after
 from parley.daemon.outbox.rows import list_rows
 from parley.sandbox import missing
 from parley.wire.daemon_home import DaemonHome
-from tests.daemon.desk import Desk, MakeDesk
+from tests.daemon.desk import BOB, Desk, MakeDesk
 from tests.daemon.http.test_stream import arrive
 
 SETTINGS = {"allow_reply": "true", "capability_token_scope": '["topic:log:post"]'}
@@ -49,18 +51,22 @@ def write_hook(tmp_path: Path, name: str, script: str, **settings: str) -> None:
 async def after_a_message(make_desk: MakeDesk) -> tuple[Desk, dict[str, object]]:
     """A daemon that got a message, and what it wrote down of its hook."""
     desk = await make_desk()
-    received = await arrive(desk, 1)
+    await hand_over(desk, 1)
+    await desk.until(lambda: bool(executed(desk)))
+    return desk, executed(desk)[0]
+
+
+async def hand_over(desk: Desk, number: int) -> None:
+    """A message arrives, and the hooks hear of it."""
+    received = await arrive(desk, number)
     assert received.event is not None
     desk.daemon.hooks.on_events([received.event])
-    executed: list[dict[str, object]] = []
 
-    def is_written() -> bool:
-        found = desk.daemon.store.read_inbox(lambda db: events_after(db, 0, 100))
-        executed[:] = [event.data for event in found if event.kind == "hook_executed"]
-        return bool(executed)
 
-    await desk.until(is_written)
-    return desk, executed[0]
+def executed(desk: Desk) -> list[dict[str, object]]:
+    """What the daemon wrote down of its hooks."""
+    found = desk.daemon.store.read_inbox(lambda db: events_after(db, 0, 100))
+    return [event.data for event in found if event.kind == "hook_executed"]
 
 
 def sent(desk: Desk) -> list[tuple[str, str]]:
@@ -104,3 +110,83 @@ async def test_a_hook_that_fails_asks_for_nothing(tmp_path: Path, make_desk: Mak
     assert (told["exit"], told["replied"]) == (3, False)
     assert sent(desk) == []
     assert msgspec.json.encode(told)
+
+
+async def test_a_hook_is_not_told_what_its_user_wants_left_out(tmp_path: Path, make_desk: MakeDesk) -> None:
+    write_hook(tmp_path, "on-dm.py", ANSWERING, **SETTINGS, redact_payload='["$.body"]')
+    desk, told = await after_a_message(make_desk)
+    assert told["replied"] is True
+    assert any(text == "you said [redacted]" for _, text in sent(desk))
+
+
+async def test_what_arrived_before_a_crash_is_handed_to_the_hooks_after_it(tmp_path: Path, make_desk: MakeDesk) -> None:
+    write_hook(tmp_path, "on-dm.sh", "exit 0\n")
+    crashed = await make_desk()
+    await arrive(crashed, 1)  # on disk, and the hooks have not heard of it
+    await crashed.close()
+    desk = await make_desk(empty=True)
+    await desk.until(lambda: bool(executed(desk)))
+    await hand_over(desk, 2)
+    await desk.until(lambda: len(executed(desk)) == 2)
+    assert len({told["event_id"] for told in executed(desk)}) == 2
+
+
+async def test_a_hook_that_ran_is_not_run_again_whatever_the_cursor_says(tmp_path: Path, make_desk: MakeDesk) -> None:
+    write_hook(tmp_path, "on-dm.sh", "exit 0\n")
+    desk, told = await after_a_message(make_desk)
+    await desk.close()
+    with closing(apsw.Connection(str(desk.home.inbox))) as inbox:
+        assert inbox.execute("UPDATE hook_cursor SET event_id = 0 RETURNING 1").fetchall() == [(1,)]
+    desk = await make_desk(empty=True)
+    await hand_over(desk, 2)
+    await desk.until(lambda: len(executed(desk)) == 2)
+    assert [each["event_id"] for each in executed(desk)].count(told["event_id"]) == 1
+
+
+JUDGING = """
+import json, sys
+asked = json.load(sys.stdin)
+if "secret" in asked["body"]:
+    print(json.dumps({"refuse": "it has a secret in it"}))
+elif "4111" in asked["body"]:
+    print(json.dumps({"message": asked["body"].replace("4111", "****"), "meta": {"seen": asked["kind"]}}))
+elif "odd" in asked["body"]:
+    sys.exit(3)
+elif "words" in asked["body"]:
+    print("fine by me")
+"""
+
+
+async def test_the_hook_before_a_message_goes_may_refuse_it(tmp_path: Path, make_desk: MakeDesk) -> None:
+    write_hook(tmp_path, "pre-send.py", JUDGING)
+    desk = await make_desk()
+    assert (await desk.send(message="hello")).status_code == 202
+    for message, reason in (("a secret", "refused"), ("odd", "failed"), ("words", "failed")):
+        refused = await desk.send(message=message)
+        assert (refused.status_code, refused.json()["code"], refused.json()["reason"]) == (403, "HOOK_REFUSED", reason)
+    assert sent(desk) == [(BOB, "hello")]
+    assert [(told["refused"], told.get("changed")) for told in executed(desk)][:2] == [(False, False), (True, None)]
+
+
+async def test_the_hook_before_a_message_goes_may_change_it_and_its_id_stays_bound_to_what_was_asked(
+    tmp_path: Path, make_desk: MakeDesk
+) -> None:
+    write_hook(tmp_path, "pre-send.py", JUDGING)
+    desk = await make_desk()
+    first = await desk.send(message="card 4111", client_message_id="m-1")
+    again = await desk.send(message="card 4111", client_message_id="m-1")
+    other = await desk.send(message="card ****", client_message_id="m-1")
+    assert (first.status_code, again.status_code, other.status_code) == (202, 202, 409)
+    assert sent(desk) == [(BOB, "card ****")]
+    assert len(executed(desk)) == 1
+    await desk.close()
+    assert b"4111" not in b"".join(path.read_bytes() for path in desk.home.root.glob("*.db*"))
+
+
+async def test_a_hook_that_takes_too_long_lets_nothing_go(tmp_path: Path, make_desk: MakeDesk) -> None:
+    write_hook(tmp_path, "pre-send.sh", "while :; do :; done\n", timeout_s="1")
+    desk = await make_desk()
+    assert (await desk.send()).json()["reason"] == "timeout"
+    large = await desk.send(message="\x01" * 60_000)
+    assert large.json()["reason"] == "too_large"
+    assert sent(desk) == []

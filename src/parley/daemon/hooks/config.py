@@ -9,10 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from parley.core.errors import ConfigInvalid
+from parley.daemon.hooks import redaction
 
 CONFIG_NAME: Final = "hooks.toml"
 SCRIPT_BYTES_MAX: Final = 1024 * 1024
-_NAME: Final = re.compile(r"on-(message|dm|mention|disconnect|reconnect|startup|topic-[^/\x00-\x1f]+)")
+PRE_SEND: Final = "pre-send"
+_NAME: Final = re.compile(r"pre-send|on-(message|dm|mention|disconnect|reconnect|startup|topic-[^/\x00-\x1f]+)")
 _SCOPE: Final = re.compile(r"reply:event|dm:send:sender|topic:[^\x00-\x1f]+:post")
 
 
@@ -25,6 +27,8 @@ class HookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow_reply: bool = False
     capability_token_scope: list[str] = []
     network_policy: Literal["deny", "allow"] = "deny"
+    redact_payload: Annotated[list[str], Meta(max_length=redaction.PATHS_MAX)] = []
+    """What the hook is not told, as paths into the event."""
 
     @property
     def scopes(self) -> frozenset[str]:
@@ -39,6 +43,7 @@ class Hook(NamedTuple):
     settings: HookSettings
     file: str
     script: bytes
+    redacted: tuple[redaction.Path, ...] = ()
 
 
 def load_hooks(folder: Path) -> dict[str, Hook]:
@@ -71,10 +76,13 @@ def _hook(folder: Path, name: str, table: Any) -> Hook:
     unknown = [scope for scope in settings.capability_token_scope if not _SCOPE.fullmatch(scope)]
     if unknown:
         raise ValueError(f"not a scope: {', '.join(unknown)}")
+    if name == PRE_SEND and settings.scopes:
+        raise ValueError("it judges what is sent and sends nothing, so it has no scopes")
+    redacted = tuple(redaction.parse_path(each) for each in settings.redact_payload)
     for ending in (".py", ".sh"):
         path = folder / f"{name}{ending}"
         if path.is_file():
             if path.stat().st_size > SCRIPT_BYTES_MAX:
                 raise ValueError(f"{path.name} is larger than {SCRIPT_BYTES_MAX} bytes")
-            return Hook(name, settings, path.name, path.read_bytes())
+            return Hook(name, settings, path.name, path.read_bytes(), redacted)
     raise ValueError(f"there is no {name}.py or {name}.sh")

@@ -11,10 +11,12 @@ There is no scope for reading, for another recipient, or for another mesh.
 """
 
 import hmac
+from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from parley.daemon.hooks.redaction import Path, redact
 from parley.daemon.inbox.events import DaemonEvent
 from parley.daemon.inbox.reading import InboxMessage
 
@@ -39,6 +41,14 @@ class HookOutput(msgspec.Struct, frozen=True):
 
     reply: str | None = None
     calls: list[HookCall] = []
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a hook may print that is asked before a message is sent: why it must not go, or what goes instead."""
+
+    refuse: str | None = None
+    message: str | None = None
+    meta: dict[str, Any] | None = None
 
 
 class Capability(NamedTuple):
@@ -81,11 +91,17 @@ def hooks_for(event: DaemonEvent, message: InboxMessage | None) -> list[str]:
     return names
 
 
-def hook_input(event: dict[str, Any]) -> bytes:
-    """What a hook reads: the event, cut short where it is too large."""
-    data = msgspec.json.encode(event)
-    if len(data) <= INPUT_BYTES_MAX:
-        return data
+def fits(event: dict[str, Any]) -> bool:
+    """Whether a hook can be told all of it."""
+    return len(msgspec.json.encode(event)) <= INPUT_BYTES_MAX
+
+
+def hook_input(event: dict[str, Any], redacted: Sequence[Path] = ()) -> bytes:
+    """What a hook reads: the event without what it is not told, cut short where it is too large."""
+    for path in redacted:
+        event = redact(event, path)
+    if fits(event):
+        return msgspec.json.encode(event)
     body = str(event.get("body") or "")[: INPUT_BYTES_MAX // 8]
     return msgspec.json.encode({**event, "body": body, "meta": {}, "_truncated": True})
 
@@ -100,6 +116,14 @@ def parse_output(stdout: bytes) -> HookOutput | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return output if len(output.calls) <= CALLS_MAX else None
+
+
+def parse_verdict(stdout: bytes) -> Verdict | None:
+    """What a hook says of a message; to print nothing is to let it go. None for what is not of the form."""
+    try:
+        return msgspec.json.decode(stdout.strip() or b"{}", type=Verdict)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def wanted(output: HookOutput, capability: Capability, message: InboxMessage | None, now: float) -> list[Wanted | None]:

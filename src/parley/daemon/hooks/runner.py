@@ -1,38 +1,39 @@
 """Running hooks: beside the event loop, a few at a time, each in a jail with a deadline.
 
+The runner follows the daemon's log as any reader does, from a cursor that is kept beside it. So nothing is left out
+while many wait, and what a crash or a stop left over is handed out after the next start. What a hook did is written
+down when it ends; a hook that was killed in the middle by a crash runs once more, and what it had sent is recognised by
+its id. A hook that fails is not run again.
+
 A hook sees its script, the event on its standard input and a few variables: no file of the user, no socket, no token
-but its own. Where no jail can be built, no hook runs, and the log says why. A hook that fails is not run again.
+but its own. Where no jail can be built, no hook runs, and the log says why.
 """
 
 import asyncio
+import hashlib
 import secrets
-import sys
+from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import apsw
 
 from parley.core.errors import ParleyError
 from parley.daemon.hooks.config import Hook
-from parley.daemon.hooks.rules import (
-    BY_HOOK,
-    Capability,
-    Wanted,
-    hook_input,
-    hooks_for,
-    parse_output,
-    wanted,
-)
-from parley.daemon.inbox.events import DaemonEvent, append_event
+from parley.daemon.hooks.cursor import read_cursor, runs_after, write_cursor
+from parley.daemon.hooks.jailed import run_hook
+from parley.daemon.hooks.rules import BY_HOOK, Capability, Wanted, hooks_for, parse_output, wanted
+from parley.daemon.inbox.events import DaemonEvent, append_event, events_after, newest_event
 from parley.daemon.inbox.reading import InboxMessage, messages_at
-from parley.sandbox import Finished, JailError, Policy, missing, run
+from parley.sandbox import Finished, JailError, missing
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
 
 AT_ONCE_MAX: Final = 8
-WAITING_MAX: Final = 1_000
+BATCH: Final = 100
 TOKEN_SECONDS: Final = 300.0
-_SHELL: Final = (Path("/bin"), Path("/usr/bin"))
+STARTUP: Final = "on-startup"
 
 
 class HookRunner:
@@ -43,11 +44,26 @@ class HookRunner:
         self._hooks = hooks
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._following: asyncio.Task[None] | None = None
+        self._woken = asyncio.Event()
+        self._cursor = 0
+        """The last event that was handed out."""
+        self._under_way: Counter[int] = Counter()
+        self._run_before: set[tuple[int, str]] = set()
+        self._saved = -1
 
-    def start(self) -> None:
-        """Says what keeps hooks from running, or runs the one for a start."""
+    async def start(self) -> None:
+        """Runs the hook for a start, and goes on after the events that hooks are done with."""
+        store = self._daemon.store
+        known = store.read_inbox(read_cursor)
+        self._cursor = store.read_inbox(newest_event) if known is None else known
+        self._run_before = store.read_inbox(lambda db: runs_after(db, self._cursor))
+        await self.save()
         self.use(self._hooks)
-        self._spawn("on-startup", DaemonEvent(0, self._daemon.clock.now_ms(), "system", None, None, {}), None)
+        starting = DaemonEvent(0, self._daemon.clock.now_ms(), "system", None, None, {})
+        await self._begin(STARTUP, starting, None)
+        self._following = asyncio.create_task(self._follow())
+        self._woken.set()
 
     def use(self, hooks: dict[str, Hook]) -> None:
         """These hooks from now on, where a jail can be built."""
@@ -57,69 +73,111 @@ class HookRunner:
         self._hooks = {} if lacking else hooks
 
     async def stop(self) -> None:
-        """Lets those that run come to their end or their deadline."""
-        self._hooks = {}
+        """Lets those that run come to their end or their deadline. What was not begun waits for the next start."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.save()
 
     def on_events(self, events: Sequence[DaemonEvent]) -> None:
-        """Runs the hooks of events that were committed."""
-        if not self._hooks:
+        """There is more in the log."""
+        if self._hooks or self._under_way:
+            self._woken.set()
+        elif events:
+            self._cursor = max(self._cursor, events[-1].event_id)
+
+    async def save(self) -> None:
+        """Writes down how far the hooks are, if that has changed."""
+        done = self._done_up_to()
+        if done == self._saved:
             return
+        try:
+            await self._daemon.store.write_inbox(lambda db: write_cursor(db, done))
+        except ParleyError as error:
+            self._daemon.log.warning("hook_cursor_not_written", code=error.code)
+            return
+        self._saved = done
+
+    async def write_down(self, told: dict[str, Any], mesh_id: str | None) -> None:
+        """A hook has run: to the log, and to whoever follows it."""
+        daemon = self._daemon
+        daemon.log.info("hook_executed", **told)
+        now_ms, done = daemon.clock.now_ms(), self._done_up_to()
+
+        def write(db: apsw.Connection) -> DaemonEvent:
+            write_cursor(db, done)
+            return append_event(db, "hook_executed", told, now_ms=now_ms, mesh_id=mesh_id)
+
+        try:
+            written = await daemon.store.write_inbox(write)
+        except ParleyError as error:
+            daemon.log.warning("event_not_written", kind="hook_executed", code=error.code)
+            return
+        daemon.feed.publish([written])
+
+    def _done_up_to(self) -> int:
+        return min((event_id for event_id in self._under_way if event_id), default=self._cursor + 1) - 1
+
+    async def _follow(self) -> None:
+        store = self._daemon.store
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            while batch := store.read_inbox(lambda db: events_after(db, self._cursor, BATCH)):
+                await self._hand_out(batch)
+
+    async def _hand_out(self, events: list[DaemonEvent]) -> None:
         seqs = [event.inbox_seq for event in events if event.inbox_seq is not None]
         messages = self._daemon.store.read_inbox(lambda db: messages_at(db, seqs)) if seqs else {}
         for event in events:
             message = None if event.inbox_seq is None else messages.get(event.inbox_seq)
             for name in hooks_for(event, message):
-                self._spawn(name, event, message)
+                if (event.event_id, name) not in self._run_before:
+                    await self._begin(name, event, message)
+            self._cursor = event.event_id
 
-    def _spawn(self, name: str, event: DaemonEvent, message: InboxMessage | None) -> None:
+    async def _begin(self, name: str, event: DaemonEvent, message: InboxMessage | None) -> None:
+        """Starts a run as soon as it has its turn."""
+        if name not in self._hooks:
+            return
+        await self._turns.acquire()
         hook = self._hooks.get(name)
-        if hook is None:
+        if hook is None:  # taken away meanwhile
+            self._turns.release()
             return
-        if len(self._tasks) >= WAITING_MAX:
-            self._daemon.log.warning("hook_left_out", hook=name, event_id=event.event_id, waiting=len(self._tasks))
-            return
+        self._under_way[event.event_id] += 1
         task = asyncio.create_task(self._execute(hook, event, message))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _execute(self, hook: Hook, event: DaemonEvent, message: InboxMessage | None) -> None:
-        async with self._turns:
-            clock = self._daemon.clock
-            started = clock.monotonic()
-            capability = Capability(secrets.token_hex(32), hook.settings.scopes, started + TOKEN_SECONDS)
-            told: dict[str, Any] = {"hook": hook.name, "event_id": event.event_id}
-            try:
-                ended = await asyncio.to_thread(self._run, hook, event, message, capability)
-            except JailError as error:
-                told |= {"exit": None, "problem": error.reason}
-            else:
-                told |= {"exit": ended.exit_code, "stdout_bytes": len(ended.stdout), "stderr_bytes": len(ended.stderr)}
-                told |= await self._obey(hook, event, message, capability, ended)
-            told["duration_ms"] = round((clock.monotonic() - started) * 1000)
-        await self._write_down(event, told)
+        try:
+            told = await self._told_of_run(hook, event, message)
+            await self.write_down(told, event.mesh_id)
+        finally:
+            self._turns.release()
+            self._under_way[event.event_id] -= 1
+            self._under_way += Counter[int]()  # drops what is at nought
 
-    def _run(self, hook: Hook, event: DaemonEvent, message: InboxMessage | None, capability: Capability) -> Finished:
-        daemon, settings = self._daemon, hook.settings
-        shell = hook.file.endswith(".sh")
-        policy = Policy(
-            readable=_SHELL if shell else (),
-            files={hook.file: hook.script},
-            hidden=(daemon.home.root,),
-            network=settings.network_policy == "allow",
-            deadline_seconds=settings.timeout_s,
-            output_bytes=settings.output_size_limit,
-        )
-        environment = {
-            "PATH": "/usr/bin:/bin",
-            "PARLEY_HOOK_NAME": hook.name,
-            "PARLEY_EVENT_ID": str(event.event_id),
-            "PARLEY_MESH": event.mesh_id or "",
-        }
-        if settings.scopes:
+    async def _told_of_run(self, hook: Hook, event: DaemonEvent, message: InboxMessage | None) -> dict[str, Any]:
+        clock = self._daemon.clock
+        started = clock.monotonic()
+        capability = Capability(secrets.token_hex(32), hook.settings.scopes, started + TOKEN_SECONDS)
+        environment = {"PARLEY_EVENT_ID": str(event.event_id), "PARLEY_MESH": event.mesh_id or ""}
+        if hook.settings.scopes:
             environment["PARLEY_CAPABILITY_TOKEN"] = capability.token
-        command = ["/bin/sh", f"/app/{hook.file}"] if shell else [sys.executable, "-I", "-S", f"/app/{hook.file}"]
-        return run(command, policy, stdin=hook_input(_told(event, message)), environment=environment)
+        told: dict[str, Any] = {"hook": hook.name, "event_id": event.event_id}
+        try:
+            document = _told(event, message)
+            ended = await asyncio.to_thread(run_hook, self._daemon.home, hook, document, environment)
+        except JailError as error:
+            told |= {"exit": None, "problem": error.reason}
+        else:
+            told |= {"exit": ended.exit_code, "stdout_bytes": len(ended.stdout), "stderr_bytes": len(ended.stderr)}
+            told |= await self._obey(hook, event, message, capability, ended)
+        told["duration_ms"] = round((clock.monotonic() - started) * 1000)
+        return told
 
     async def _obey(
         self, hook: Hook, event: DaemonEvent, message: InboxMessage | None, capability: Capability, ended: Finished
@@ -145,7 +203,7 @@ class HookRunner:
             meta={BY_HOOK: hook.name},
             reply_to_id=call.reply_to,
             mesh=event.mesh_id,
-            client_message_id=f"hook-{daemon.instance_id}-{event.event_id}-{hook.name}-{number}"[:200],
+            client_message_id=call_id(hook.name, event, number),
         )
         try:
             await daemon.send(asked)
@@ -154,18 +212,10 @@ class HookRunner:
             return False
         return True
 
-    async def _write_down(self, event: DaemonEvent, told: dict[str, Any]) -> None:
-        daemon = self._daemon
-        daemon.log.info("hook_executed", **told)
-        now_ms = daemon.clock.now_ms()
-        try:
-            written = await daemon.store.write_inbox(
-                lambda db: append_event(db, "hook_executed", told, now_ms=now_ms, mesh_id=event.mesh_id)
-            )
-        except ParleyError as error:
-            daemon.log.warning("event_not_written", kind="hook_executed", code=error.code)
-            return
-        daemon.feed.publish([written])
+
+def call_id(hook: str, event: DaemonEvent, number: int) -> str:
+    """The id of what a hook sends: the same if it must run on the same event once more."""
+    return f"hook-{event.at}-{event.event_id}-{number}-{hashlib.sha256(hook.encode()).hexdigest()[:16]}"
 
 
 def _told(event: DaemonEvent, message: InboxMessage | None) -> dict[str, Any]:
