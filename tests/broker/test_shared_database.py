@@ -1,20 +1,26 @@
 """Several brokers on one PostgreSQL: equals that hear of each other and never do the same thing twice."""
 
 import queue
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from typing import Any
 
 import pytest
 
 from parley.broker.calls import AcceptMessage
+from parley.broker.methods import CallMethod, Done
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.rules.accept import AcceptOutcome
 from parley.broker.rules.deliver import Claim, claim
 from parley.broker.rules.founding import FoundFirst, FoundMesh
+from parley.broker.rules.members import lock_mesh
 from parley.broker.signals import NAMES_MAX, Signal, signals
+from parley.broker.tx import Tx
 from parley.core.clock import ManualClock
 from parley.core.errors import SchemaTooNew, ServiceUnavailable
+from parley.sqlite import Outcome
 from parley.wire.broker import Accepted, RefusedSend
 from parley.wire.invites import decode_invite
 from tests.conformance.broker.circle import Circle, key, make_send
@@ -86,6 +92,42 @@ def test_batches_for_the_same_meshes_in_another_order_do_not_wait_for_each_other
     for run in range(10):
         with ThreadPoolExecutor(2) as pool:
             assert list(pool.map(lambda side, each=run: messages(each, side), (0, 1))) == [[201, 201], [201, 201]]
+
+
+def test_requests_for_two_meshes_take_their_locks_in_one_order(open_store: Open, clock: ManualClock) -> None:
+    """Somebody has the first lock; whoever wants both waits for it with empty hands."""
+    holder, asker, other = open_store(), open_store(), open_store()
+    circle = Circle(holder, clock)
+    first, last = sorted([circle.ann, circle.eve], key=lambda member: member.mesh_id)
+    rules = [CallMethod(each.mesh_id, each.member_id, "subscribe", {"topic": "deploy"}) for each in (last, first)]
+
+    def wait_until_asked(tx: Tx) -> Future[list[Outcome[Any]]]:
+        lock_mesh(tx, first.mesh_id)
+        asked = pool.submit(asker.commit, rules)
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        deadline = time.monotonic() + 60
+        while tx.all(waiting) == [(0,)] and time.monotonic() < deadline:
+            pass
+        free = "SELECT count(*) FROM (SELECT 1 FROM mesh WHERE mesh_id = ?{lock}) AS x"
+        assert other.call(lambda their: their.all(free.format(lock=their.skip_locked), last.mesh_id)) == [(1,)]
+        return asked
+
+    with ThreadPoolExecutor(1) as pool:
+        outcomes = holder.call(wait_until_asked).result(timeout=60)
+    assert [each.error for each in outcomes] == [None, None]
+
+
+def test_who_only_reads_does_not_wait_for_those_who_send(open_store: Open, clock: ManualClock) -> None:
+    sender, reader = open_store(), open_store()
+    circle = Circle(sender, clock)
+    asked = CallMethod(circle.mesh_id, circle.ann.member_id, "members", {})
+
+    def read_meanwhile(tx: Tx) -> Done:
+        lock_mesh(tx, circle.mesh_id)
+        return pool.submit(reader.call, asked).result(timeout=60)
+
+    with ThreadPoolExecutor(1) as pool:
+        assert len(sender.call(read_meanwhile).result["members"]) == 3
 
 
 def test_two_brokers_never_lease_the_same_delivery(open_store: Open, clock: ManualClock) -> None:

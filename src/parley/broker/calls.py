@@ -22,6 +22,11 @@ class AcceptMessage:
     message: Incoming
     policy: Policy
 
+    @property
+    def locks_mesh(self) -> str:
+        """The mesh that the message is sent in."""
+        return self.message.mesh_id
+
     def __call__(self, tx: Tx) -> AcceptOutcome:
         return accept(tx, self.message, self.policy)
 

@@ -1,8 +1,8 @@
 """The way from an event loop to a store: a rule goes in, a future comes out, and nothing waits for the disk.
 
-Rules that wait are committed together. For SQLite that is the one writer of the file. For PostgreSQL there are two
-lanes, each with threads of its own: messages to be accepted take the lock of their mesh, and what is claimed,
-acknowledged or read meanwhile need not queue up behind them.
+Rules that wait are committed together. For SQLite that is the one writer of the file. For PostgreSQL there are three
+lanes, each with threads of its own. Messages to be accepted take the lock of their mesh, and so do requests that change
+it; what is claimed and acknowledged meanwhile need not queue up behind either.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ T = TypeVar("T")
 BATCH_MAX: Final = 256
 QUEUE_MAX: Final = 10_000
 """Rules that may wait in a lane; more are refused for now, which a daemon repeats."""
+_DELIVERING: Final[tuple[type, ...]] = (AcknowledgeDeliveries, ClaimDeliveries)
 _OTHER_THREADS: Final = 2
-_ORDER: Final[tuple[type, ...]] = (AcknowledgeDeliveries, ClaimDeliveries)
 
 
 class Gate(Protocol):
@@ -59,18 +59,23 @@ class LaneGate:
     def __init__(self, store: BrokerStore) -> None:
         self._loop = asyncio.get_running_loop()
         self._accepting = _Lane(store.commit, self._loop, threads=1)
+        self._delivering = _Lane(store.commit, self._loop, threads=1)
         self._others = _Lane(store.commit, self._loop, threads=_OTHER_THREADS)
 
     def run(self, rule: Rule[T]) -> "asyncio.Future[T]":
         future: asyncio.Future[T] = self._loop.create_future()
-        lane = self._accepting if isinstance(rule, AcceptMessage) else self._others
-        lane.submit(rule, future)
+        self._lane_of(rule).submit(rule, future)
         return future
 
     async def stop(self) -> None:
-        for lane in (self._accepting, self._others):
+        for lane in (self._accepting, self._delivering, self._others):
             await self._loop.run_in_executor(None, lane.stop)
         await asyncio.sleep(0)  # what the threads have handed over is settled before this returns
+
+    def _lane_of(self, rule: Rule[Any]) -> "_Lane":
+        if isinstance(rule, AcceptMessage):
+            return self._accepting
+        return self._delivering if isinstance(rule, _DELIVERING) else self._others
 
 
 class _Lane:
@@ -130,10 +135,9 @@ class _Lane:
         return sorted(taken, key=_kind_first)
 
 
-def _kind_first(waiting: tuple[Rule[Any], Any]) -> int:
-    """Rules of a kind side by side, so that they run as one. Several threads empty a lane: its order says nothing."""
-    rule = waiting[0]
-    return _ORDER.index(type(rule)) if type(rule) in _ORDER else len(_ORDER)
+def _kind_first(waiting: tuple[Rule[Any], Any]) -> bool:
+    """Acknowledgements before claims, so that rules of a kind run as one. Neither waits for what the other does."""
+    return isinstance(waiting[0], ClaimDeliveries)
 
 
 def _settle(futures: "Sequence[asyncio.Future[Any]]", outcomes: Sequence[Outcome[Any]]) -> None:

@@ -31,6 +31,11 @@ class Greet:
     age_ms: int = 0
     """How long ago the connection was opened."""
 
+    @property
+    def locks_mesh(self) -> str:
+        """The mesh that the member says it is of."""
+        return self.hello.mesh_id
+
     def __call__(self, tx: Tx) -> Greeted:
         hello = self.hello
         if tx.one("SELECT 1 FROM mesh WHERE mesh_id = ?", hello.mesh_id) is None:

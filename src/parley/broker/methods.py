@@ -47,6 +47,11 @@ class CallMethod:
     method: str
     params: dict[str, Any] = field(hash=False)
 
+    @property
+    def locks_mesh(self) -> str | None:
+        """Which mesh nobody else changes meanwhile. To read it does not keep anybody from sending."""
+        return None if self.method in _READING else self.mesh_id
+
     def __call__(self, tx: Tx) -> Done:
         known = wire.METHODS.get(self.method)
         if known is None:
@@ -55,7 +60,8 @@ class CallMethod:
             params = wire.params_of(known, self.params)
         except msgspec.ValidationError as error:
             raise InvalidInput(f"{self.method}: {error}", method=self.method) from error
-        members.lock_mesh(tx, self.mesh_id)
+        if self.locks_mesh is not None:
+            members.lock_mesh(tx, self.locks_mesh)
         caller = members.active_member(tx, self.mesh_id, self.member_id)
         if RANK[caller.role] < RANK[known.role]:
             raise NotAllowed(f"{self.method} needs the role {known.role}", role=caller.role, needed=known.role)
@@ -288,3 +294,6 @@ _HANDLERS: Final[dict[str, Callable[[Tx, Member, Any], Done]]] = {
     "revoke_invite": _revoke_invite,
     "audit": _audit,
 }
+_READING: Final = frozenset(
+    ("peers", "members", "topics", "grants", "message_status", "keys_wanted", "keys", "invites", "audit")
+)

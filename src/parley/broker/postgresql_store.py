@@ -2,8 +2,8 @@
 
 What one broker commits is a signal to the others by ``NOTIFY`` in the same transaction. A delivery is claimed by a row
 lock that others skip, so two brokers never lease the same one. Messages of a mesh are accepted under the lock of the
-mesh's row. Rules of a kind that wait together run side by side, so that a batch costs a few journeys to the database
-and not a few for each message.
+mesh's row; a batch takes the locks of all its meshes first and in order. Rules of a kind that wait together run side by
+side, so that a batch costs a few journeys to the database and not a few for each message.
 
 A commit whose answer was lost may have happened. Its rules are then run again, alone: every rule can be repeated, and
 an accepted message is recognised by its id.
@@ -26,7 +26,7 @@ from parley.broker.policy import DEFAULT_POLICY, Policy
 from parley.broker.sets import change_for_each, columns_of, select_for_each
 from parley.broker.signals import Signal, signals
 from parley.broker.store import StoreMethods
-from parley.broker.tx import Row, Rule, Tx
+from parley.broker.tx import Row, Rule, Tx, meshes_locked
 from parley.core.clock import Clock
 from parley.core.errors import (
     InternalError,
@@ -43,7 +43,7 @@ T = TypeVar("T")
 Connection = psycopg.Connection[Row]
 
 POOL_MAX: Final = 4
-"""One for the messages that wait, the others for what is read and claimed meanwhile."""
+"""One for the messages that wait, one for their deliveries, the others for what is asked meanwhile."""
 _WAIT_SECONDS: Final = 30.0
 _CHANNEL: Final = "parley_broker"
 _MIGRATION_LOCK: Final = 7_017_195_380_842_001
@@ -88,6 +88,10 @@ class PostgresqlTx:
         columns, types = columns_of(values)
         cursor = self._connection.execute(change_for_each(sql, types), columns)
         return cursor.fetchall() if cursor.description else []
+
+    def lock_meshes(self, mesh_ids: Sequence[str]) -> None:
+        """Waits until nobody else has them; in the order in which they are given."""
+        self.each(f"SELECT 1 FROM mesh WHERE mesh_id = ?{self.for_update}", [(each,) for each in mesh_ids])
 
     def new_id(self, prefix: str) -> str:
         return self._new_id(prefix, self.now_ms)
@@ -149,6 +153,7 @@ class PostgresqlStore(StoreMethods):
 
     def _together(self, rules: Sequence[Rule[Any]]) -> list[Outcome[Any]]:
         with self._pool.connection() as connection:
+            self._tx(connection).lock_meshes(meshes_locked(rules))
             outcomes: list[Outcome[Any]] = []
             for kind, alike in groupby(rules, type):
                 if issubclass(kind, Gathered):

@@ -60,3 +60,13 @@ class Tx(Protocol):
 
 Rule = Callable[[Tx], T]
 """A unit of work in a transaction. Only what it does through the ``Tx`` counts; it may be called again."""
+
+
+def meshes_locked(rules: Iterable[Rule[Any]]) -> list[str]:
+    """The meshes whose rows the rules lock, in the one order in which everybody takes them.
+
+    A rule that locks one says so by ``locks_mesh``. Rules that run in one transaction keep each other's locks until its
+    end: were they taken as they come, two transactions could wait for each other.
+    """
+    found: set[str | None] = {getattr(rule, "locks_mesh", None) for rule in rules}
+    return sorted(each for each in found if each is not None)

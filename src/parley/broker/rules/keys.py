@@ -4,14 +4,14 @@ A member is without the key of an epoch until somebody has given it one. What it
 not believe, it throws away, and is then seen to want one again: nobody can keep a key from it by giving it rubbish.
 """
 
-from parley.broker.rules.members import active_member, lock_mesh
+from parley.broker.rules.members import active_member, get_mesh, lock_mesh
 from parley.broker.tx import Tx
 from parley.core.errors import InvalidInput
 
 
 def keys_wanted(tx: Tx, mesh_id: str, member_id: str) -> tuple[int, list[dict[str, object]]]:
     """The current epoch, and who is without its key, with what each joined by; the asking member aside."""
-    epoch = lock_mesh(tx, mesh_id).key_epoch
+    epoch = get_mesh(tx, mesh_id).key_epoch
     rows = tx.all(
         "SELECT m.member_id, m.pubkey, m.invite, m.join_proof FROM member AS m WHERE m.mesh_id = ?"
         " AND m.state = 'active' AND m.member_id <> ? AND NOT EXISTS (SELECT 1 FROM key_gift AS k"
@@ -48,7 +48,7 @@ def refuse_key(tx: Tx, member_id: str, key_epoch: int, giver_id: str) -> bool:
 
 def keys_for(tx: Tx, mesh_id: str, member_id: str) -> tuple[int, list[dict[str, object]]]:
     """The current epoch, and all that was given to the member."""
-    epoch = lock_mesh(tx, mesh_id).key_epoch
+    epoch = get_mesh(tx, mesh_id).key_epoch
     rows = tx.all(
         "SELECT key_epoch, giver_id, giver_key, sealed FROM key_gift WHERE member_id = ? ORDER BY key_epoch, given_ms",
         member_id,

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from parley.broker.policy import Policy
 from parley.broker.rules.deliver import end_deliveries
-from parley.broker.tx import Tx
+from parley.broker.tx import Row, Tx
 from parley.core.broker_errors import InviteRefused, MembershipEnded, NoSuchDestination, NotAllowed, QuotaExceeded
 from parley.core.errors import InvalidInput, NotFound
 
@@ -18,6 +18,7 @@ Role = Literal["owner", "admin", "member"]
 Ending = Literal["left", "revoked", "banned"]
 RANK: Final = {"member": 0, "admin": 1, "owner": 2}
 
+_MESH: Final = "SELECT mesh_id, slug, name, key_epoch, connection_policy FROM mesh WHERE mesh_id = ?"
 _MEMBER: Final = "member_id, mesh_id, pubkey, display_name, role, state, joined_ms, seen_ms"
 
 
@@ -59,9 +60,15 @@ def create_mesh(tx: Tx, slug: str, name: str, policy: Policy) -> Mesh:
 
 def lock_mesh(tx: Tx, mesh_id: str) -> Mesh:
     """The mesh, locked until the end of the transaction. Raises ``NotFound``."""
-    row = tx.one(
-        f"SELECT mesh_id, slug, name, key_epoch, connection_policy FROM mesh WHERE mesh_id = ?{tx.for_update}", mesh_id
-    )
+    return _mesh(tx.one(f"{_MESH}{tx.for_update}", mesh_id), mesh_id)
+
+
+def get_mesh(tx: Tx, mesh_id: str) -> Mesh:
+    """The mesh as it is now, for what only reads. Raises ``NotFound``."""
+    return _mesh(tx.one(_MESH, mesh_id), mesh_id)
+
+
+def _mesh(row: Row | None, mesh_id: str) -> Mesh:
     if row is None:
         raise NotFound("There is no such mesh", mesh_id=mesh_id)
     return Mesh(*row)
