@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from bench.figures import AGENTLIP, figure, verdict
 from bench.load.chromium import find_chromium
 from bench.load.hub import MESSAGE_BYTES, Hub
 from bench.load.process import find_command
-from bench.plan import Plan
+from bench.plan import LAKE_PARTS, LAKE_SIZES, Plan
 from bench.rivals import nats_jetstream, redis_streams
 from bench.scenarios import derived, fanout, history, hung, insert, lake, mesh, move, page, tools
 from parley.sandbox import missing
@@ -41,7 +41,13 @@ _RIVALS = {"redis": redis_streams, "nats": nats_jetstream}
 
 def main() -> int:
     options = _options()
-    plan = replace(Plan().quick() if options.quick else Plan(), repeat=options.repeat)
+    plan = replace(
+        Plan().quick() if options.quick else Plan(),
+        repeat=options.repeat,
+        lake_parts=options.lake_parts,
+        lake_sizes=options.lake_sizes,
+        lake_keep=options.lake_keep,
+    )
     with (
         tempfile.TemporaryDirectory(prefix="parley-bench-", dir=options.folder) as folder,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
@@ -54,7 +60,7 @@ def main() -> int:
     return 0
 
 
-async def run(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
+async def run(folder: Path, plan: Plan, only: Sequence[str]) -> dict[str, Any]:
     """Measures what was asked for and returns the whole report."""
     started = time.monotonic()
     about = {"machine": machine.describe(folder), "message_bytes": MESSAGE_BYTES, "synchronous": "full"}
@@ -73,7 +79,7 @@ async def run(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
     if "mesh" in only:
         figures |= await _mesh(folder / "mesh", plan)
     if "lake" in only:
-        _progress(f"the pipeline, over {plan.lake_small:,} and {plan.lake_large:,} events")
+        _progress(f"the pipeline: {', '.join(plan.lake_parts)}")
         figures |= await asyncio.to_thread(lake.lake, folder / "lake", plan)
     rivals = {name: await _rival(name, folder / name, plan) for name in _RIVALS if name in only}
     about["machine"]["load_after"] = [round(load, 2) for load in os.getloadavg()]
@@ -88,7 +94,7 @@ async def run(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
     }
 
 
-async def _without_index(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
+async def _without_index(folder: Path, plan: Plan, only: Sequence[str]) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     with Hub(folder, config=WITHOUT_FTS) as hub:
         if "insert" in only:
@@ -98,7 +104,7 @@ async def _without_index(folder: Path, plan: Plan, only: list[str]) -> dict[str,
     return figures
 
 
-async def _with_index(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
+async def _with_index(folder: Path, plan: Plan, only: Sequence[str]) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     with Hub(folder) as hub:
         if "insert" in only:
@@ -121,7 +127,7 @@ async def _with_index(folder: Path, plan: Plan, only: list[str]) -> dict[str, An
     return figures
 
 
-async def _with_plugins(folder: Path, plan: Plan, only: list[str]) -> dict[str, Any]:
+async def _with_plugins(folder: Path, plan: Plan, only: Sequence[str]) -> dict[str, Any]:
     """Nothing where no sandbox can be built: plugins do not run there."""
     lacking = missing()
     if lacking:
@@ -179,19 +185,26 @@ async def _rival(name: str, folder: Path, plan: Plan) -> dict[str, Any]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", type=_names, default=list(SCENARIOS), help=f"some of {','.join(SCENARIOS)}")
+    parser.add_argument("--only", type=_some(SCENARIOS), default=SCENARIOS, help=f"some of {','.join(SCENARIOS)}")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work: shows that it runs, not how fast")
     parser.add_argument("--repeat", type=int, default=Plan().repeat, help="repetitions whose median counts")
     parser.add_argument("--json-out", type=Path, help="write the document to this file, too")
     parser.add_argument("--folder", type=Path, help="where the servers write; the system's temporary folder if omitted")
+    parts = f"what of the pipeline is measured: some of {','.join(LAKE_PARTS)}"
+    parser.add_argument("--lake-parts", type=_some(LAKE_PARTS), default=LAKE_PARTS, help=parts)
+    parser.add_argument("--lake-sizes", type=_some(LAKE_SIZES), default=LAKE_SIZES, help="over how long histories")
+    parser.add_argument("--lake-keep", type=Path, help="where histories that were made stay, for the next run to take")
     return parser.parse_args()
 
 
-def _names(text: str) -> list[str]:
-    names = text.split(",")
-    unknown = [name for name in names if name not in SCENARIOS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
+def _some(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    def names(text: str) -> tuple[str, ...]:
+        chosen = tuple(text.split(","))
+        unknown = [name for name in chosen if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+        return chosen
+
     return names
 
 

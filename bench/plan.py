@@ -1,7 +1,12 @@
 """How much work each phase does; ``--quick`` does a tenth of it."""
 
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Final, Self
+
+LAKE_PARTS: Final = ("ingest", "build", "gold", "audit", "incremental", "enrich", "fold")
+"""What can be measured of the pipeline; ingest always is, since all else needs it."""
+LAKE_SIZES: Final = ("small", "large")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +35,12 @@ class Plan:
     mesh_burst: int = 10_000
     lake_small: int = 1_000_000
     lake_large: int = 5_000_000
+    lake_parts: tuple[str, ...] = LAKE_PARTS
+    lake_sizes: tuple[str, ...] = LAKE_SIZES
+    lake_keep: Path | None = None
+    """Where made histories stay for the next run."""
 
     def quick(self) -> Self:
         """The same with a tenth of the work: to see that everything runs, not to judge by."""
-        sizes = {entry.name: getattr(self, entry.name) // 10 for entry in fields(self) if entry.name != "repeat"}
-        return type(self)(repeat=self.repeat, **sizes)
+        numbers = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.type is int}
+        return replace(self, **{name: number // 10 for name, number in numbers.items() if name != "repeat"})

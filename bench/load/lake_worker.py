@@ -1,6 +1,6 @@
 """A process that does the pipeline's work when it is told to, so that its memory and time can be watched from outside.
 
-    python -m bench.load.lake_worker WORKSPACE LAKE      commands on stdin: ingest, build, fold, audit, enrich
+    python -m bench.load.lake_worker WORKSPACE           commands on stdin, as JSON: ["ingest", LAKE], build, gold, …
     python -m bench.load.lake_worker --duckdb LAKE OUT   the same fold in DuckDB, over the same files
     python -m bench.load.lake_worker --python WORKSPACE  the pure fold over the log
 
@@ -59,73 +59,79 @@ def main() -> int:
     elif sys.argv[1] == "--python":
         _say("fold", _python(Path(sys.argv[2])))
     else:
-        _serve(Path(sys.argv[1]), Path(sys.argv[2]))
+        _serve(Path(sys.argv[1]))
     return 0
 
 
-def _serve(folder: Path, lake_folder: Path) -> None:
+def _serve(folder: Path) -> None:
     """One session for all commands, as one run of the pipeline has."""
     started = time.perf_counter()
+    from parley.pipeline.lake import Lake
     from parley.pipeline.session import open_session
 
     spark = open_session()
     spark.range(1).count()
     _say("start", {"seconds": time.perf_counter() - started})
-    work = _Work(spark, folder, lake_folder)
-    commands: dict[str, Callable[[], dict[str, Any]]] = {
+    work = _Work(spark, folder)
+    commands: dict[str, Callable[[Lake], dict[str, Any]]] = {
         "ingest": work.ingest,
         "build": work.build,
+        "gold": work.gold,
         "fold": work.fold,
         "audit": work.audit,
         "enrich": work.enrich,
     }
     for line in sys.stdin:
-        name = line.strip()
+        name, place = json.loads(line)
         begun = time.perf_counter()
-        result = commands[name]()
+        result = commands[name](Lake.open_or_create(Path(place)))
         _say(name, {"seconds": time.perf_counter() - begun, **result})
     spark.stop()
 
 
 class _Work:
-    def __init__(self, spark: Any, folder: Path, lake_folder: Path) -> None:
+    def __init__(self, spark: Any, folder: Path) -> None:
         from parley.pipeline.hubs import find_hubs
-        from parley.pipeline.lake import Lake
 
         self._spark = spark
         self._hubs = find_hubs([str(folder)])
-        self._lake = Lake.open_or_create(lake_folder)
 
-    def ingest(self) -> dict[str, Any]:
+    def ingest(self, lake: Any) -> dict[str, Any]:
         from parley.pipeline.ingest import ingest
 
-        return {"events": ingest(self._spark, self._lake, self._hubs).events}
+        return {"events": ingest(self._spark, lake, self._hubs).events}
 
-    def build(self) -> dict[str, Any]:
+    def build(self, lake: Any) -> dict[str, Any]:
         from parley.pipeline.silver import build_silver
 
-        return {"tables": len(build_silver(self._spark, self._lake).tables)}
+        return {"tables": len(build_silver(self._spark, lake).tables)}
 
-    def fold(self) -> dict[str, Any]:
+    def gold(self, lake: Any) -> dict[str, Any]:
+        from parley.core.settings import PipelineSettings
+        from parley.pipeline.gold.building import build_gold
+
+        return {"tables": len(build_gold(self._spark, lake, PipelineSettings()).tables)}
+
+    def fold(self, lake: Any) -> dict[str, Any]:
         """The messages alone, from bronze to one set of Parquet files."""
         from parley.pipeline.fold import messages, read_facts
         from parley.pipeline.lake.catalogue.bronze import EVENTS
         from parley.pipeline.lake.reading import read_table
 
-        out = f"{self._lake.root}-fold"
-        events = read_table(self._spark, self._lake, EVENTS)
+        out = f"{lake.root}-fold"
+        events = read_table(self._spark, lake, EVENTS)
         begun = time.perf_counter()
         messages(events, read_facts(events)).write.mode("overwrite").option("compression", "zstd").parquet(out)
         seconds = time.perf_counter() - begun
         (row,) = self._spark.read.parquet(out).selectExpr(*CHECKSUM.split(", ")).collect()
         return {"seconds": seconds, "checksum": list(row)}
 
-    def audit(self) -> dict[str, Any]:
+    def audit(self, lake: Any) -> dict[str, Any]:
         from parley.pipeline.audit.run import audit
 
-        return {"damaged": audit(self._spark, self._hubs, lake=self._lake).damaged}
+        return {"damaged": audit(self._spark, self._hubs, lake=lake).damaged}
 
-    def enrich(self) -> dict[str, Any]:
+    def enrich(self, lake: Any) -> dict[str, Any]:
         """The built-in linkifier over all messages, each in its sandbox."""
         from parley.core.clock import SystemClock
         from parley.pipeline.enrich.plugins import choose
@@ -134,7 +140,7 @@ class _Work:
         from parley.pipeline.lake.reading import read_table
 
         chosen = choose(self._hubs, "links", SystemClock())
-        report = enrich(self._spark, self._lake, read_table(self._spark, self._lake, MESSAGES), chosen)
+        report = enrich(self._spark, lake, read_table(self._spark, lake, MESSAGES), chosen)
         return {"messages": report.done, "failed": report.failed}
 
 

@@ -25,6 +25,8 @@ NEW_IN_BLOCK: Final = 11
 AGENTS: Final = 24
 TOPICS: Final = 400
 CHANNEL: Final = "ch_1"
+_PLACES: Final = 1 + TOPICS
+"""Events before the first block: the channel and the topics."""
 DAYS: Final = 30
 """Over how many days the history is spread, whatever its length."""
 START_MS: Final = 1_767_571_200_000  # Monday, 2026-01-05
@@ -44,7 +46,7 @@ _ATTACHMENT: Final = "INSERT INTO topic_attachments VALUES (?, ?, 'url', NULL, ?
 
 
 class LongHistory:
-    """Writes events block by block; ``extend`` may be called again to let the history go on."""
+    """Writes events block by block; ``extend`` may be called again to let the history go on, also in a later run."""
 
     def __init__(self, folder: Path, *, events_planned: int) -> None:
         """``events_planned`` sets the pace: that many events fill ``DAYS`` days."""
@@ -55,15 +57,16 @@ class LongHistory:
         self._db = open_writer(self.workspace.db)
         self._db.pragma("synchronous", "off")  # what is made here can be made again
         self.events = queries.latest_event_id(self._db)
-        self._block = 0
+        self._block = max(self.events - _PLACES, 0) // BLOCK
         self._young: dict[int, list[Any]] = {}
         """Messages of this block and the one before, which may still change."""
         self._changed_late: list[Any] = []
         self._found: list[Any] = []
         self._attached: list[Any] = []
         self._touched: dict[str, str] = {}
-        with self._db:
-            self._make_places()
+        if not self.events:
+            with self._db:
+                self._make_places()
 
     def extend(self, events: int) -> None:
         """Lets at least this many more events happen."""

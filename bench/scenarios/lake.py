@@ -1,197 +1,169 @@
-"""The pipeline over long histories: ingest, build, fold, audit, enrichment, and the same fold in DuckDB and Python.
+"""The pipeline over long histories: ingest, build, audit, fold and enrichment, and the same fold in DuckDB and Python.
 
-The history is made once and grows: first the smaller size, then the larger one. After the first build one percent of
-new events is added, so that what an incremental run costs stands beside what a full one costs: both are ingest and
-silver, since gold is counted whole each time. Memory is the largest sum of what processes of a run had in RAM at once:
-of the driver, which is a Python and its JVM, and of these with all workers.
+Each size has a history of its own, which is made once and copied for the run; ``--lake-keep`` names a folder where the
+made ones stay for the next run. After the first build one percent of new events is added, so that what an incremental
+run costs stands beside what a full one costs: both are ingest and silver, and with gold, which is counted whole each
+time. What is quick and disturbed easily, ingest and fold, is done several times, the first time by processes that have
+yet to load what they need; the spread shows it.
 """
 
-import json
-import subprocess
+import shutil
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from bench.figures import Sample, figure
+from bench.load.lake_process import LakeProcess, lake_process
 from bench.load.long_history import LongHistory
-from bench.load.process import Process
 from bench.plan import Plan
 from parley.sandbox import missing
-from parley.sandbox.keeper import living_children
 
-SAMPLE_SECONDS: Final = 0.2
-_MIB: Final = 1024 * 1024
-
-
-class Worker(Process):
-    """A process that works on command, watched from outside."""
-
-    def __init__(self, *arguments: str | Path) -> None:
-        self._popen = subprocess.Popen(
-            [sys.executable, "-m", "bench.load.lake_worker", *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.pid = self._popen.pid
-        self.peak_bytes = 0
-        self.driver_peak_bytes = 0
-        self._ended = threading.Event()
-        self._watch = threading.Thread(target=self._sample, daemon=True)
-        self._watch.start()
-
-    def answer(self) -> dict[str, Any]:
-        """What it says next."""
-        assert self._popen.stdout is not None
-        line = self._popen.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self._popen.args} ended with code {self._popen.wait()}")
-        return json.loads(line)
-
-    def do(self, command: str) -> dict[str, Any]:
-        """Has it do something; the seconds and the CPU time of all its processes."""
-        assert self._popen.stdin is not None
-        cpu = self._cpu_seconds()
-        self._popen.stdin.write(f"{command}\n")
-        self._popen.stdin.flush()
-        answer = {**self.answer(), "cpu_seconds": round(self._cpu_seconds() - cpu, 2)}
-        print(f"bench: {command}: {answer}", file=sys.stderr, flush=True)
-        return answer
-
-    def kill(self) -> None:
-        self._popen.kill()
-
-    def stop(self) -> int:
-        assert self._popen.stdin is not None
-        assert self._popen.stdout is not None
-        self._popen.stdin.close()
-        self._popen.stdout.read()
-        self._popen.stdout.close()
-        self._ended.set()
-        self._watch.join()
-        return self._popen.wait()
-
-    def _cpu_seconds(self) -> float:
-        """Of processes that live now; Spark keeps its Python workers."""
-        return sum(_quietly(process.cpu_seconds) for process in (self, *self.descendants()))
-
-    def _sample(self) -> None:
-        while not self._ended.wait(SAMPLE_SECONDS):
-            everyone = [self, *self.descendants()]
-            resident = {process.pid: int(_quietly(process.resident_bytes)) for process in everyone}
-            self.peak_bytes = max(self.peak_bytes, sum(resident.values()))
-            driver = sum(resident.get(pid, 0) for pid in (self.pid, *living_children(self.pid)))
-            self.driver_peak_bytes = max(self.driver_peak_bytes, driver)
-
-
-def _quietly(read: Any) -> float:
-    try:
-        return read()
-    except OSError:
-        return 0.0
+GROWING: Final = ("ingest", "build", "gold", "audit", "fold")
+"""Figures that stand beside those of the other size."""
 
 
 def lake(folder: Path, plan: Plan) -> dict[str, Any]:
-    """Both sizes, one after the other; the larger history goes on from the smaller one."""
-    history = LongHistory(folder / "history", events_planned=plan.lake_large)
+    """The chosen parts, for the chosen sizes."""
     figures: dict[str, Any] = {}
-    for name, events in (("small", plan.lake_small), ("large", plan.lake_large)):
-        history.extend(events - history.events)
-        measured = _size(folder / name, history, enrich=name == "small" and not missing())
+    sizes = {"small": plan.lake_small, "large": plan.lake_large}
+    for name in plan.lake_sizes:
+        history = history_of(folder, sizes[name], plan)
+        measured = _Size(folder / name, history, plan, enriched=name == plan.lake_sizes[0]).measured()
+        history.close()
+        shutil.rmtree(folder / name)
         figures |= {f"lake_{name}_{key}": value for key, value in measured.items()}
-    history.close()
-    for key in ("ingest", "build", "audit"):
-        small, large = figures[f"lake_small_{key}"], figures[f"lake_large_{key}"]
-        growth = (large["seconds"] / small["seconds"]) / (large["events"] / small["events"])
-        large["seconds_per_event_ratio"] = round(growth, 3)
+    if len(plan.lake_sizes) > 1:
+        for key in GROWING:
+            small, large = figures.get(f"lake_small_{key}"), figures.get(f"lake_large_{key}")
+            if small and large:
+                figures[f"lake_growth_{key}"] = figure("lake_growth", [growth(small, large)])
     return figures
 
 
-def _size(folder: Path, history: LongHistory, *, enrich: bool) -> dict[str, Any]:
-    folder.mkdir()
-    events = history.events
-    with _worker(history.workspace.root, folder / "lake") as worker:
-        start = worker.answer()
-        ingested = _per_event(worker.do("ingest"), events)
-        built = _per_event(worker.do("build"), events)
-        verdict = worker.do("audit")
+def history_of(folder: Path, events: int, plan: Plan) -> LongHistory:
+    """A copy of the history of so many events, which is made if it is not there yet."""
+    kept = (plan.lake_keep or folder / "kept") / str(events)
+    if not kept.exists():
+        print(f"bench: making a history of {events:,} events", file=sys.stderr, flush=True)
+        growing = kept.with_name(f"{kept.name}.growing")
+        shutil.rmtree(growing, ignore_errors=True)
+        made = LongHistory(growing, events_planned=plan.lake_large)
+        made.extend(events - made.events)
+        made.close()
+        growing.rename(kept)
+    shutil.copytree(kept, folder / f"history-{events}")
+    return LongHistory(folder / f"history-{events}", events_planned=plan.lake_large)
+
+
+def growth(small: dict[str, Any], large: dict[str, Any]) -> Sample:
+    """A straight line through both sizes: what the work costs before the first event, and what a million more cost."""
+    events, more = small["events"], large["events"] - small["events"]
+    slope = (large["seconds"] - small["seconds"]) / more
+    return {
+        "fixed_seconds": round(small["seconds"] - slope * events, 3),
+        "seconds_per_million": round(slope * 1e6, 3),
+        "seconds_per_event_ratio": round((large["seconds"] / large["events"]) / (small["seconds"] / events), 3),
+    }
+
+
+class _Size:
+    """The work on one history. Each part leaves behind what the later ones need."""
+
+    def __init__(self, folder: Path, history: LongHistory, plan: Plan, *, enriched: bool) -> None:
+        folder.mkdir(parents=True)
+        self._folder, self._history, self._plan = folder, history, plan
+        self._parts = set(plan.lake_parts) - ({"enrich"} if missing() or not enriched else set())
+        self._lake = folder / "lake"
+
+    def measured(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        with lake_process(self._history.workspace.root) as process:
+            found["start"] = figure("lake_start", [{"seconds": process.answer()["seconds"]}])
+            found |= self._ingest(process)
+            if {"build", "gold", "incremental", "enrich"} & self._parts:
+                found |= self._build(process)
+            if "audit" in self._parts:
+                found |= self._audit(process)
+            if "enrich" in self._parts:
+                found |= self._enrich(process)
+            if "fold" in self._parts:
+                found |= self._fold(process)
+        memory: Sample = {"driver_mib": process.driver_peak_mib, "driver_and_workers_mib": process.peak_mib}
+        return {**found, "memory": figure("lake_memory", [memory])}
+
+    def _ingest(self, process: LakeProcess) -> dict[str, Any]:
+        events = self._history.events
+        lakes = [self._lake, *(self._folder / f"lake-{number}" for number in range(1, self._plan.repeat))]
+        done = [process.do("ingest", lake) for lake in lakes]
+        self._ingested = sorted(done, key=lambda each: each["seconds"])[len(done) // 2]
+        for again in lakes[1:]:
+            shutil.rmtree(again)
+        return {"ingest": figure("lake_ingest", [_per_event(each, events) for each in done])}
+
+    def _build(self, process: LakeProcess) -> dict[str, Any]:
+        """All of silver; then, if asked for, gold, and both again after one percent of new events."""
+        events, found = self._history.events, dict[str, Any]()
+        full = {"build": process.do("build", self._lake)}
+        if "gold" in self._parts:
+            full["gold"] = process.do("gold", self._lake)
+        found |= {name: figure(f"lake_{name}", [_per_event(each, events)]) for name, each in full.items()}
+        if "incremental" in self._parts:
+            self._history.extend(events // 100)
+            again = {name: process.do(name, self._lake) for name in ("ingest", *full)}
+            full["ingest"] = self._ingested
+            found["incremental"] = figure("lake_incremental", [beside(full, again)])
+        return found
+
+    def _audit(self, process: LakeProcess) -> dict[str, Any]:
+        verdict = process.do("audit", self._lake)
         if verdict["damaged"]:
             raise RuntimeError("the audit found damage in a sound history")
-        audited = _per_event(verdict, events)
-        history.extend(events // 100)
-        again = [worker.do("ingest"), worker.do("build")]
-        folded = worker.do("fold")
-        enriched = worker.do("enrich") if enrich else None
-    added, added_cpu = (sum(each[key] for each in again) for key in ("seconds", "cpu_seconds"))
-    full = ingested["seconds"] + built["seconds"]
-    full_cpu = (ingested["cpu_us"] + built["cpu_us"]) * events / 1e6
-    incremental: Sample = {
-        "seconds": round(added, 3),
-        "cpu_seconds": round(added_cpu, 3),
-        "of_full_ratio": round(added / full, 3),
-        "cpu_of_full_ratio": round(added_cpu / full_cpu, 3),
-    }
-    memory: Sample = {
-        "driver_mib": round(worker.driver_peak_bytes / _MIB),
-        "driver_and_workers_mib": round(worker.peak_bytes / _MIB),
-    }
-    extra: dict[str, Any] = {}
-    if enriched is not None:
+        return {"audit": figure("lake_audit", [_per_event(verdict, self._history.events)])}
+
+    def _enrich(self, process: LakeProcess) -> dict[str, Any]:
+        enriched = process.do("enrich", self._lake)
         if enriched["failed"]:
             raise RuntimeError(f"{enriched['failed']} messages could not be enriched")
-        extra["enrich"] = figure("lake_enrich", [_per_event(enriched, enriched["messages"])])
-    rivals = _rivals(folder, history, folded["checksum"])
-    beside = {
-        "seconds": folded["seconds"],
-        "cpu_seconds": folded["cpu_seconds"],
-        "beside_duckdb_ratio": folded["seconds"] / rivals["duckdb"]["seconds"],
-        "cpu_beside_duckdb_ratio": folded["cpu_seconds"] / rivals["duckdb"]["cpu_seconds"],
-    }
-    return {
-        "start": figure("lake_start", [{"seconds": start["seconds"]}]),
-        "ingest": figure("lake_ingest", [ingested]),
-        "build": figure("lake_build", [built]),
-        "incremental": figure("lake_incremental", [incremental]),
-        "fold": figure("lake_fold", [{key: round(value, 3) for key, value in beside.items()}]),
-        "audit": figure("lake_audit", [audited]),
-        "memory": figure("lake_memory", [memory]),
-        **extra,
-        **{f"fold_in_{name}": figure(f"fold_in_{name}", [sample]) for name, sample in rivals.items()},
-    }
+        return {"enrich": figure("lake_enrich", [_per_event(enriched, enriched["messages"])])}
+
+    def _fold(self, process: LakeProcess) -> dict[str, Any]:
+        """Spark and DuckDB in turns, then Python once; all have to agree."""
+        samples: dict[str, list[Sample]] = {"fold": [], "fold_in_duckdb": [], "fold_in_python": []}
+        for _ in range(self._plan.repeat):
+            folded = process.do("fold", self._lake)
+            duckdb = self._rival("--duckdb", self._lake, self._folder / "duckdb.parquet", checksum=folded["checksum"])
+            samples["fold_in_duckdb"].append(duckdb)
+            samples["fold"].append(
+                {
+                    **_per_event(folded, self._history.events),
+                    "beside_duckdb_ratio": round(folded["seconds"] / duckdb["seconds"], 3),
+                    "cpu_beside_duckdb_ratio": round(folded["cpu_seconds"] / duckdb["cpu_seconds"], 3),
+                }
+            )
+        python = self._rival("--python", self._history.workspace.root, checksum=folded["checksum"])
+        samples["fold_in_python"].append(python)
+        return {name: figure(f"lake_{name}", each) for name, each in samples.items()}
+
+    def _rival(self, *arguments: str | Path, checksum: list[int]) -> Sample:
+        with lake_process(*arguments) as rival:
+            answer = rival.answer()
+        if answer["checksum"] != checksum:
+            raise RuntimeError(f"folded to {checksum}, by {arguments[0]} to {answer['checksum']}")
+        print(f"bench: {arguments[0]}: {answer}", file=sys.stderr, flush=True)
+        return {**{key: round(answer[key], 3) for key in ("seconds", "cpu_seconds")}, "peak_mib": rival.peak_mib}
 
 
-def _rivals(folder: Path, history: LongHistory, checksum: list[int]) -> dict[str, Sample]:
-    """The same fold elsewhere: all three have to agree."""
-    found: dict[str, Sample] = {}
-    with _worker("--duckdb", folder / "lake", folder / "duckdb.parquet") as duckdb:
-        answer = duckdb.answer()
-    found["duckdb"] = _of_rival(answer, duckdb)
-    with _worker("--python", history.workspace.root) as python:
-        plain = python.answer()
-    if not checksum == answer["checksum"] == plain["checksum"]:
-        raise RuntimeError(f"folded to {checksum}, by DuckDB to {answer['checksum']}, by Python to {plain['checksum']}")
-    found["python"] = _of_rival(plain, python)
-    return found
-
-
-def _of_rival(answer: dict[str, Any], worker: Worker) -> Sample:
-    spent = {key: round(answer[key], 3) for key in ("seconds", "cpu_seconds")}
-    return {**spent, "peak_mib": round(worker.peak_bytes / _MIB)}
-
-
-@contextmanager
-def _worker(*arguments: str | Path) -> Iterator[Worker]:
-    worker = Worker(*arguments)
-    try:
-        yield worker
-    except BaseException:
-        worker.kill()
-        raise
-    finally:
-        worker.stop()
+def beside(full: dict[str, Any], again: dict[str, Any]) -> Sample:
+    """What the run after few new events cost beside the full one, without gold and, if it was counted, with it."""
+    sample: Sample = {}
+    for suffix, names in (("", ("ingest", "build")), ("_with_gold", ("ingest", "build", "gold"))):
+        if not full.keys() >= set(names):
+            continue
+        for key, ratio in (("seconds", "of_full_ratio"), ("cpu_seconds", "cpu_of_full_ratio")):
+            spent = sum(again[name][key] for name in names)
+            sample[f"{key}{suffix}"] = round(spent, 3)
+            sample[f"{ratio}{suffix}"] = round(spent / sum(full[name][key] for name in names), 3)
+    return sample
 
 
 def _per_event(sample: dict[str, Any], events: int) -> Sample:

@@ -55,6 +55,7 @@ def test_a_sample_is_compared_with_another_of_its_round() -> None:
 def test_a_quick_plan_does_a_tenth_as_often() -> None:
     assert Plan().quick().history == Plan().history // 10
     assert Plan().quick().repeat == Plan().repeat
+    assert Plan().quick().lake_parts == Plan().lake_parts
 
 
 def test_the_cpu_time_of_a_process_is_what_the_kernel_says(tmp_path: Path) -> None:

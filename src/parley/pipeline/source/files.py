@@ -4,7 +4,9 @@ The rows go from SQLite into Arrow columns without becoming Python values (ADBC)
 rate. A reader of a file in WAL mode sees one moment of it and never makes the writer wait.
 """
 
-from collections.abc import Iterator
+import importlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,20 +47,33 @@ def read_batches(database: str, wanted: EventRange, batch_rows: int) -> Iterator
 
 def select_batches(database: str, typed: str, statement: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """What a query of the file gives, as batches. ``typed`` selects one row that tells the columns' types."""
-    from adbc_driver_sqlite import dbapi
-
-    driver: Any = dbapi
-    with driver.connect(readable_address(Path(database))) as connection, connection.cursor() as cursor:
-        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-        cursor.fetchall()
-        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
-        cursor.execute(f"{typed} UNION ALL SELECT * FROM ({statement})")
+    with _opened(Path(database)) as query:
+        for _ in query(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}", 1):
+            pass
         typed_row = 1
-        for batch in cursor.fetch_record_batch():
+        for batch in query(f"{typed} UNION ALL SELECT * FROM ({statement})", batch_rows):
             rows = batch.slice(typed_row)
             typed_row = 0
             if rows.num_rows:
                 yield rows
+
+
+@contextmanager
+def _opened(database: Path) -> Generator[Callable[[str, int], Iterator[pa.RecordBatch]]]:
+    """What asks the file, by ADBC's own interface: that of Python's databases loads pandas and Polars beside it."""
+    manager: Any = importlib.import_module("adbc_driver_manager")
+    driver: Any = importlib.import_module("adbc_driver_sqlite")
+
+    def query(statement: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        with manager.AdbcStatement(connection) as asked:
+            asked.set_options(**{"adbc.sqlite.query.batch_rows": str(batch_rows)})
+            asked.set_sql_query(statement)
+            stream, _ = asked.execute_query()
+            with pa.RecordBatchReader.from_stream(stream) as batches:
+                yield from batches
+
+    with driver.connect(readable_address(database)) as opened, manager.AdbcConnection(opened) as connection:
+        yield query
 
 
 def readable_address(database: Path) -> str:
