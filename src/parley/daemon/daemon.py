@@ -22,7 +22,7 @@ from parley.core.daemon_errors import (
     NoMeshJoined,
 )
 from parley.core.daemon_settings import DaemonSettings
-from parley.core.errors import LocalError, PayloadTooLarge
+from parley.core.errors import InvalidInput, LocalError, PayloadTooLarge
 from parley.core.ids import new_uuid
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.feed import Feed
@@ -50,7 +50,7 @@ from parley.daemon.outbox.requeue import requeue
 from parley.daemon.outbox.rows import OutboxRow, by_client_id, find, waiting_rows
 from parley.daemon.roster import Roster, resolve
 from parley.daemon.sealer import seal
-from parley.daemon.sessions import Sessions
+from parley.daemon.sessions import MARK, Session, Sessions, addressed, signed
 from parley.daemon.store import OUT, DaemonStore
 from parley.wire.broker import Priority
 from parley.wire.daemon_home import DaemonHome
@@ -74,6 +74,9 @@ class Asked(msgspec.Struct, frozen=True):
     mentions: list[str] = []
     mesh: str | None = None
     client_message_id: str | None = None
+    to_session: str | None = None
+    session: Session | None = None
+    """Who asks."""
 
 
 class Daemon:
@@ -207,6 +210,8 @@ class Daemon:
         """Takes a message to be sent: its row is on disk when this returns. Raises what the accept table refuses."""
         if key is not None and asked.client_message_id not in (None, key):
             raise IdempotencyKeyConflict("Idempotency-Key and client_message_id differ")
+        if MARK in asked.meta:
+            raise InvalidInput(f"{MARK} is told by the daemon itself", field="meta")
         client_id = key or asked.client_message_id or new_uuid()
         mesh_id = None if asked.mesh is None else self.memberships.get(asked.mesh).mesh_id
         row = self.store.read_outbox(lambda db: by_client_id(db, client_id))
@@ -227,14 +232,15 @@ class Daemon:
             asked.message.encode(),
             asked.priority,
             asked.reply_to_id,
-            asked.meta,
+            addressed(asked.meta, asked.to_session),
             asked.mentions,
         )
         fingerprint = message_fingerprint(message)
         if row is not None:
             return recognise(row, destination.mesh_id, fingerprint)
         self._refuse_when_full()
-        message = await self.gate.check(message)
+        # Who sends it is not part of what is asked: the same session may come back under another name.
+        message = await self.gate.check(replace(message, meta=signed(message.meta, asked.session)))
         sealed = self._sealed(message)
         row_id, now_ms = self.store.new_id(OUT), self.clock.now_ms()
         taken = await self.store.write_outbox(

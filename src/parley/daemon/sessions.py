@@ -2,33 +2,49 @@
 
 A session is known by a token that its program made; only its digest is kept. It ends when it is taken back, when its
 process is gone, or after a day. A number that was given to another process since is told apart by its start time.
+
+A request that carries the token is the session's. Its mesh is meant where none is named; what it sends says which
+session it comes from; and it is shown what is for it or for nobody in particular, not what is for other sessions. Who
+sent and who is meant travels sealed, as a member of the message's metadata.
 """
 
 import hashlib
 import hmac
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
 from parley.core.files import write_atomic
 
+MARK: Final = "parley_session"
+"""The member of a message's metadata that tells of sessions; callers cannot set it."""
 LIFETIME_MS: Final = 24 * 3_600_000
 Token = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}(?![\s\S])")]
+SessionId = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class Register(msgspec.Struct, frozen=True):
     """``POST /v1/sessions/register``"""
 
     token: Token
-    session_id: Annotated[str, Meta(min_length=1, max_length=200)]
+    session_id: SessionId
     display_name: Annotated[str, Meta(max_length=200)] = ""
     mesh: str | None = None
     pid: Annotated[int, Meta(ge=1)] | None = None
     cwd: Annotated[str, Meta(max_length=4096)] | None = None
     role: Annotated[str, Meta(max_length=200)] | None = None
     groups: Annotated[list[str], Meta(max_length=50)] = []
+
+
+class SessionMark(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a message says of sessions: which one sent it, and which of the recipient's is meant."""
+
+    id: str | None = None
+    name: str | None = None
+    role: str | None = None
+    to: str | None = None
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -105,6 +121,27 @@ class Sessions:
 
     def _write(self) -> None:
         write_atomic(self._path, msgspec.json.encode(self.all()), durable=False)
+
+
+def addressed(meta: dict[str, Any], to: str | None) -> dict[str, Any]:
+    """The metadata of a message to one session of its recipient."""
+    return meta if to is None else {**meta, MARK: msgspec.to_builtins(SessionMark(to=to))}
+
+
+def signed(meta: dict[str, Any], session: Session | None) -> dict[str, Any]:
+    """The metadata of a message that a session sends."""
+    if session is None:
+        return meta
+    mark = SessionMark(session.session_id, session.display_name or None, session.role, mark_of(meta).to)
+    return {**meta, MARK: msgspec.to_builtins(mark)}
+
+
+def mark_of(meta: dict[str, Any]) -> SessionMark:
+    """What the metadata says of sessions. Another daemon made it, so what is not of the form says nothing."""
+    try:
+        return msgspec.convert(meta.get(MARK, {}), SessionMark)
+    except msgspec.ValidationError:
+        return SessionMark()
 
 
 def process_started(pid: int) -> int | None:

@@ -1,10 +1,14 @@
 """The other routes: the inbox, sessions, meshes, versions and metrics."""
 
+import hashlib
 import os
 
+import msgspec
+
 from parley.core.daemon_metrics import DAEMON_METRICS
-from tests.daemon.desk import Desk, MakeDesk
-from tests.daemon.http.test_stream import arrive
+from parley.daemon.outbox.rows import by_client_id
+from tests.daemon.desk import BOB, Desk, MakeDesk
+from tests.daemon.http.test_stream import arrive, read
 
 
 async def test_listing_marks_as_seen_unless_told_otherwise(desk: Desk) -> None:
@@ -59,6 +63,53 @@ async def test_a_session_ends_with_its_day_and_survives_a_restart(desk: Desk) ->
     desk.home.sessions.write_bytes(b"{")
     desk.daemon.sessions.load()
     assert desk.daemon.sessions.all() == []
+
+
+async def begun(desk: Desk, name: str, **more: object) -> dict[str, str]:
+    """The header of a session that has begun."""
+    token = hashlib.sha256(name.encode()).hexdigest()
+    body = {"token": token, "session_id": name, "display_name": f"the {name}", **more}
+    assert (await desk.unix.post("/v1/sessions/register", json=body)).status_code == 200
+    return {"x-parley-session": token}
+
+
+async def test_what_a_session_sends_says_so_and_goes_to_the_sessions_mesh(make_desk: MakeDesk) -> None:
+    desk = await make_desk("team", "other")
+    header = await begun(desk, "reviewer", mesh="other", role="critic")
+    body = {"to": BOB, "message": "hello", "meta": {"a": 1}, "client_message_id": "m-1", "to_session": "builder"}
+    sent = await desk.unix.post("/v1/send", json=body, headers=header)
+    assert (sent.status_code, sent.json()["mesh"]) == (202, "other")
+    row = desk.daemon.store.read_outbox(lambda db: by_client_id(db, "m-1"))
+    assert row is not None
+    mark = {"id": "reviewer", "name": "the reviewer", "role": "critic", "to": "builder"}
+    assert msgspec.json.decode(row.meta) == {"a": 1, "parley_session": mark}
+    assert (await desk.unix.post("/v1/send", json={**body, "mesh": "other"})).status_code == 202
+    elsewhere = await desk.unix.post("/v1/send", json={**body, "to_session": "other"}, headers=header)
+    assert elsewhere.status_code == 409
+    forged = await desk.unix.post("/v1/send", json={"to": BOB, "message": "x", "meta": {"parley_session": {"id": "x"}}})
+    assert (forged.status_code, forged.json()["code"]) == (400, "INVALID_INPUT")
+    unknown = await desk.unix.post("/v1/send", json=body, headers={"x-parley-session": "0" * 64})
+    assert unknown.status_code == 404
+
+
+async def test_a_session_is_shown_what_is_for_it_or_for_nobody_in_particular(desk: Desk) -> None:
+    for number, mark in (
+        (1, None),
+        (2, {"to": "builder"}),
+        (3, {"to": "reviewer", "id": "far", "name": "n"}),
+        (4, "?"),
+    ):
+        await arrive(desk, number, {} if mark is None else {"parley_session": mark})
+    header = await begun(desk, "reviewer")
+    mine = (await desk.unix.get("/v1/inbox?mark_seen=false", headers=header)).json()["items"]
+    assert [each["body"] for each in mine] == ["text 4", "text 3", "text 1"]
+    assert mine[1]["sender_session"] == {"id": "far", "name": "n", "role": None}
+    assert [each["recipient_kind"] for each in mine] == ["member", "session", "member"]
+    assert all("parley_session" not in each["meta"] for each in mine)
+    assert len((await desk.unix.get("/v1/inbox/search?q=text", headers=header)).json()["items"]) == 3
+    assert len((await desk.unix.get("/v1/inbox?mark_seen=false")).json()["items"]) == 4
+    events = await read(desk, 3, params={"after": "0"}, headers=header)
+    assert [each.data["body"] for each in events if each.kind == "message"] == ["text 1", "text 3", "text 4"]
 
 
 async def test_version_health_and_the_meshes_are_told_without_secrets(desk: Desk) -> None:

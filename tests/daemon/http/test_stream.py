@@ -8,7 +8,7 @@ import pytest
 from parley.client.daemon import StreamedEvent, parse_events
 from parley.daemon.feed import Feed, Follower
 from parley.daemon.inbox.events import append_event, prune_events
-from parley.daemon.inbox.receive import Received, receive
+from parley.daemon.inbox.receive import Opened, Received, SealedMessage, receive
 from tests.daemon.desk import BOB, Desk, MakeDesk
 from tests.daemon.world import event, opens, push
 
@@ -16,12 +16,16 @@ LATER = 4_102_444_800_000
 """A time that no upkeep takes for old."""
 
 
-async def arrive(desk: Desk, number: int) -> Received:
+async def arrive(desk: Desk, number: int, meta: dict[str, Any] | None = None) -> Received:
+    def opened(message: SealedMessage) -> Opened | None:
+        found = opens(message)
+        return None if found is None else Opened(found.body, meta or {})
+
     received = await desk.daemon.store.write_inbox(
         lambda db: receive(
             db,
             push(number, f"m-{number}", f"text {number}", sender=BOB),
-            opens,
+            opened,
             mesh_id="mesh_team",
             recipient_id="mem_team",
             row_id=f"in_{number}",

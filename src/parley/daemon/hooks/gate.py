@@ -16,6 +16,7 @@ from parley.daemon.hooks.config import PRE_SEND, Hook
 from parley.daemon.hooks.jailed import run_hook
 from parley.daemon.hooks.rules import BY_HOOK, Verdict, fits, parse_verdict
 from parley.daemon.outbox.accept import Message, message_fingerprint
+from parley.daemon.sessions import MARK
 from parley.sandbox import JailError, missing
 
 if TYPE_CHECKING:
@@ -95,8 +96,7 @@ def _told(message: Message) -> dict[str, Any]:
 
 def _changed(message: Message, verdict: Verdict) -> Message:
     meta = message.meta if verdict.meta is None else verdict.meta
-    if BY_HOOK in message.meta:
-        meta = {**meta, BY_HOOK: message.meta[BY_HOOK]}
+    meta = {**meta, **{name: message.meta[name] for name in (BY_HOOK, MARK) if name in message.meta}}
     payload = message.payload if verdict.message is None else verdict.message.encode()
     changed = replace(message, payload=payload, meta=meta)
     try:

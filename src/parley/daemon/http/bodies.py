@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from parley.core import limits
+from parley.daemon.sessions import SessionId
 from parley.wire.broker import Key, Presence, Priority
 from parley.wire.requests import ClientKey, Id
 
@@ -32,6 +33,7 @@ class SendBody(msgspec.Struct, frozen=True):
     mentions: Mentions = []
     client_message_id: ClientKey | None = None
     mesh: str | None = None
+    to_session: SessionId | None = None
 
 
 class TopicPost(msgspec.Struct, frozen=True):
@@ -45,6 +47,7 @@ class TopicPost(msgspec.Struct, frozen=True):
     mentions: Mentions = []
     client_message_id: ClientKey | None = None
     mesh: str | None = None
+    to_session: SessionId | None = None
 
 
 class TopicName(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ import msgspec
 from parley.core import sealing
 from parley.core.errors import InvalidInput, NotFound
 from parley.daemon.http.bodies import Join, MakeInvite, MeshCall, OfMesh, Profile, TopicName
-from parley.daemon.http.shell import Answer, Call
+from parley.daemon.http.shell import Answer, Call, session_of
 from parley.daemon.joining import join_mesh, make_invite
 from parley.daemon.reloading import reload
 from parley.daemon.roster import resolve
@@ -176,10 +176,9 @@ async def get_sessions(daemon: "Daemon", call: Call) -> Answer:
 
 
 async def get_own_session(daemon: "Daemon", call: Call) -> Answer:
-    token = call.headers.get(b"x-parley-session", b"").decode("latin-1")
-    session = daemon.sessions.of(token)
+    session = session_of(daemon, call)
     if session is None:
-        raise NotFound("No session has this token; send it as X-Parley-Session")
+        raise NotFound("Which session is meant? Send its token as X-Parley-Session")
     return Answer(200, _session_view(session))
 
 

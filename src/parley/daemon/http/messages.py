@@ -6,7 +6,7 @@ from parley.core.clock import parse_iso
 from parley.core.errors import InvalidInput, ParleyError
 from parley.daemon.daemon import DAY_MS, Asked
 from parley.daemon.http.bodies import Drop, Prune, Requeue, Seen, SendBody, TopicPost
-from parley.daemon.http.shell import Answer, Call
+from parley.daemon.http.shell import Answer, Call, session_of
 from parley.daemon.http.views import message_view, row_view
 from parley.daemon.inbox.reading import Filter, mark_seen, page, search, unseen_and_sealed
 from parley.daemon.inbox.retention import flush, remove
@@ -25,7 +25,7 @@ _FALSE: Final = ("false", "0", "no")
 
 
 async def post_send(daemon: "Daemon", call: Call) -> Answer:
-    body = cast("SendBody", call.body)
+    body, session = cast("SendBody", call.body), session_of(daemon, call)
     if body.replyToId not in (None, body.reply_to_id) and body.reply_to_id is not None:
         raise InvalidInput("reply_to_id and replyToId differ", field="reply_to_id")
     asked = Asked(
@@ -35,14 +35,16 @@ async def post_send(daemon: "Daemon", call: Call) -> Answer:
         body.meta,
         body.reply_to_id or body.replyToId,
         body.mentions,
-        body.mesh,
+        body.mesh or (session.mesh if session else None),
         body.client_message_id,
+        body.to_session,
+        session,
     )
     return _taken(daemon, await daemon.send(asked, idempotency_key(call)))
 
 
 async def post_topic(daemon: "Daemon", call: Call) -> Answer:
-    body = cast("TopicPost", call.body)
+    body, session = cast("TopicPost", call.body), session_of(daemon, call)
     asked = Asked(
         f"#{body.topic}",
         body.message,
@@ -50,8 +52,10 @@ async def post_topic(daemon: "Daemon", call: Call) -> Answer:
         body.meta,
         body.reply_to_id,
         body.mentions,
-        body.mesh,
+        body.mesh or (session.mesh if session else None),
         body.client_message_id,
+        body.to_session,
+        session,
     )
     return _taken(daemon, await daemon.send(asked, idempotency_key(call)))
 
@@ -222,7 +226,8 @@ def flag(call: Call, name: str, *, default: bool) -> bool:
 
 
 def _filter(daemon: "Daemon", call: Call) -> Filter:
-    mesh = call.query.get("mesh")
+    session = session_of(daemon, call)
+    mesh = call.query.get("mesh") or (session.mesh if session else None)
     before = call.query.get("before")
     if before is not None and not before.isdigit():
         raise InvalidInput("before must be a cursor", field="before")
@@ -233,6 +238,7 @@ def _filter(daemon: "Daemon", call: Call) -> Filter:
         call.query.get("from"),
         flag(call, "unread_only", default=False),
         None if before is None else int(before),
+        None if session is None else session.session_id,
     )
 
 

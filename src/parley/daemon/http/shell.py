@@ -31,6 +31,7 @@ from parley.core.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
+from parley.daemon.sessions import Session
 from parley.serve import SECURITY_HEADERS, InFlight, RateLimiter, TokenStore, host_allowed
 from parley.sqlite import translate
 from parley.wire.answers import error_body
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from parley.serve.metrics import Metrics
 
 Transport = Literal["unix", "tcp"]
+SESSION_HEADER: Final = b"x-parley-session"
 _BEARER: Final = b"bearer "
 _JSON: Final = b"application/json"
 _TOKEN_NAMES: Final = frozenset({"token", "access_token", "local_token", "auth", "authorization", "bearer"})
@@ -230,6 +232,17 @@ class Api:
         for name, value in SECURITY_HEADERS:
             response.headers[name.decode()] = value.decode()
         return response
+
+
+def session_of(daemon: "Daemon", call: Call) -> Session | None:
+    """The session that a request belongs to, if it says so. Raises ``NotFound`` for a token that is nobody's."""
+    token = call.headers.get(SESSION_HEADER)
+    if token is None:
+        return None
+    session = daemon.sessions.of(token.decode("latin-1"))
+    if session is None:
+        raise NotFound("No session has this token; it may have ended with its process or its day")
+    return session
 
 
 def _is_local_name(host: bytes) -> bool:

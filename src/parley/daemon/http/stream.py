@@ -6,17 +6,18 @@ served from the log until it has caught up: nothing is left out in silence.
 """
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.responses import StreamingResponse
 
 from parley.core.errors import CursorExpired, InvalidInput
 from parley.daemon.feed import Follower
 from parley.daemon.http.messages import slug_of
-from parley.daemon.http.shell import Answer, Call
+from parley.daemon.http.shell import Answer, Call, session_of
 from parley.daemon.http.views import event_view
 from parley.daemon.inbox.events import DaemonEvent, events_after, newest_event, oldest_event
-from parley.daemon.inbox.reading import messages_at
+from parley.daemon.inbox.reading import InboxMessage, messages_at
+from parley.daemon.sessions import mark_of
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -27,12 +28,25 @@ _LAGGED: Final = b'event: lagged\ndata: {"reason": "too slow; what follows is re
 _HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
 
 
+class Scope(NamedTuple):
+    """What a stream shows: one mesh or all, and without what is for other sessions than this."""
+
+    mesh_id: str | None
+    session: str | None
+
+    def shows(self, message: InboxMessage | None) -> bool:
+        """Whether the stream's reader is meant, or nobody in particular."""
+        meant = None if message is None else mark_of(message.meta).to
+        return self.session is None or meant in (None, self.session)
+
+
 async def get_events(daemon: "Daemon", call: Call) -> Answer:
     cursor = _cursor(daemon, call)
-    mesh = call.query.get("mesh")
+    session = session_of(daemon, call)
+    mesh = call.query.get("mesh") or (session.mesh if session else None)
     mesh_id = None if mesh is None else daemon.memberships.get(mesh).mesh_id
     follower = daemon.feed.follow()
-    stream = _stream(daemon, follower, cursor, mesh_id)
+    stream = _stream(daemon, follower, cursor, Scope(mesh_id, None if session is None else session.session_id))
     return Answer(200, StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS))
 
 
@@ -49,7 +63,7 @@ def _cursor(daemon: "Daemon", call: Call) -> int:
     return int(given)
 
 
-async def _stream(daemon: "Daemon", follower: Follower, cursor: int, mesh_id: str | None) -> AsyncIterator[bytes]:
+async def _stream(daemon: "Daemon", follower: Follower, cursor: int, scope: Scope) -> AsyncIterator[bytes]:
     try:
         yield b": connected\n\n"
         while True:
@@ -57,7 +71,7 @@ async def _stream(daemon: "Daemon", follower: Follower, cursor: int, mesh_id: st
                 yield _LAGGED
             while batch := daemon.store.read_inbox(lambda db, after=cursor: events_after(db, after, REPLAY_BATCH)):
                 cursor = batch[-1].event_id
-                yield _rendered(daemon, batch, mesh_id)
+                yield _rendered(daemon, batch, scope)
             try:
                 if not await follower.wait(KEEPALIVE_SECONDS):
                     return
@@ -67,8 +81,8 @@ async def _stream(daemon: "Daemon", follower: Follower, cursor: int, mesh_id: st
         daemon.feed.leave(follower)
 
 
-def _rendered(daemon: "Daemon", batch: list[DaemonEvent], mesh_id: str | None) -> bytes:
-    wanted = [event for event in batch if mesh_id is None or event.mesh_id in (None, mesh_id)]
+def _rendered(daemon: "Daemon", batch: list[DaemonEvent], scope: Scope) -> bytes:
+    wanted = [event for event in batch if scope.mesh_id is None or event.mesh_id in (None, scope.mesh_id)]
     seqs = [event.inbox_seq for event in wanted if event.inbox_seq is not None]
     messages = daemon.store.read_inbox(lambda db: messages_at(db, seqs)) if seqs else {}
     return b"".join(
@@ -78,4 +92,5 @@ def _rendered(daemon: "Daemon", batch: list[DaemonEvent], mesh_id: str | None) -
             None if event.mesh_id is None else slug_of(daemon, event.mesh_id),
         )
         for event in wanted
+        if scope.shows(None if event.inbox_seq is None else messages.get(event.inbox_seq))
     )

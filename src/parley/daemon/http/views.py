@@ -8,6 +8,7 @@ from parley.core.clock import iso
 from parley.daemon.inbox.events import DaemonEvent
 from parley.daemon.inbox.reading import InboxMessage
 from parley.daemon.outbox.rows import OutboxRow
+from parley.daemon.sessions import MARK, mark_of
 
 
 def row_view(row: OutboxRow, slug: str) -> dict[str, Any]:
@@ -38,6 +39,7 @@ def row_view(row: OutboxRow, slug: str) -> dict[str, Any]:
 
 def message_view(message: InboxMessage, slug: str) -> dict[str, Any]:
     """A message that arrived."""
+    mark = mark_of(message.meta)
     is_topic = message.destination_kind == "topic"
     return {
         "id": message.id,
@@ -53,7 +55,7 @@ def message_view(message: InboxMessage, slug: str) -> dict[str, Any]:
         "sender_member_id": message.sender_id,
         "sender_name": message.sender_name,
         "body": message.body,
-        "meta": message.meta,
+        "meta": {name: value for name, value in message.meta.items() if name != MARK},
         "undecryptable": message.body is None,
         "priority": message.priority,
         "mentioned": message.mentioned,
@@ -62,7 +64,9 @@ def message_view(message: InboxMessage, slug: str) -> dict[str, Any]:
         "created_at": message.accepted_at,
         "seen_at": _time(message.seen_at),
         "recipient_member_id": message.recipient_id,
-        "recipient_kind": "member",
+        "recipient_kind": "member" if mark.to is None else "session",
+        "recipient_session": mark.to,
+        "sender_session": None if mark.id is None else {"id": mark.id, "name": mark.name, "role": mark.role},
     }
 
 

@@ -19,10 +19,11 @@ _WHERE: Final = (
     " AND (?3 IS NULL OR (destination_kind = 'topic' AND destination_ref = ?3))"
     " AND (?4 IS NULL OR sender_pubkey = ?4 OR sender_name = ?4) AND (?5 = 0 OR seen_at IS NULL)"
     " AND (?6 IS NULL OR seq < ?6)"
+    " AND (?8 IS NULL OR coalesce(json_extract(meta, '$.parley_session.to'), ?8) = ?8)"
 )
 _PAGE: Final = f"SELECT {_COLUMNS} FROM inbox WHERE {_WHERE} ORDER BY seq DESC LIMIT ?7"
 _MATCH: Final = (
-    f"SELECT {_COLUMNS} FROM inbox WHERE seq IN (SELECT rowid FROM inbox_fts WHERE inbox_fts MATCH ?8)"
+    f"SELECT {_COLUMNS} FROM inbox WHERE seq IN (SELECT rowid FROM inbox_fts WHERE inbox_fts MATCH ?9)"
     f" AND {_WHERE} ORDER BY seq DESC LIMIT ?7"
 )
 _ONE: Final = f"SELECT {_COLUMNS} FROM inbox WHERE id = ?"
@@ -68,6 +69,8 @@ class Filter(msgspec.Struct, frozen=True):
     unread_only: bool = False
     before_seq: int | None = None
     """The cursor of a page: messages that arrived before this one."""
+    session: str | None = None
+    """Without what is for other sessions than this."""
 
 
 def page(db: apsw.Connection, wanted: Filter, limit: int) -> list[InboxMessage]:
@@ -123,6 +126,7 @@ def _values(wanted: Filter, limit: int) -> tuple[str | int | None, ...]:
         int(wanted.unread_only),
         wanted.before_seq,
         limit,
+        wanted.session,
     )
 
 
