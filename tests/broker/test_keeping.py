@@ -22,7 +22,9 @@ from parley.core.clock import ManualClock
 from parley.core.errors import DatabaseCorrupt, SchemaTooNew, ServiceUnavailable, StartupFailed, WriterLockHeld
 from parley.core.exits import Exit
 from tests.conformance.broker.circle import Circle, key, make_send
+from tests.mesh_fixtures import FOLDER
 from tests.postgres import Server
+from tests.workspace.databases import run_script
 
 NewPlace = Callable[[str], str]
 
@@ -117,6 +119,22 @@ def test_what_a_store_holds_is_replaced_only_by_force_and_the_epoch_goes_on(
     if kind == "sqlite":
         aside = [each for each in Path(place).parent.iterdir() if ".replaced-" in each.name]
         assert aside, "what was there is kept"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_backup_of_an_older_version_is_migrated_before_it_is_restored(
+    new_place: NewPlace, clock: ManualClock, tmp_path: Path, kind: str
+) -> None:
+    place, copy = new_place(kind), tmp_path / "old.bak"
+    with closing(apsw.Connection(str(copy))) as old:
+        run_script(old, (FOLDER / "broker-sqlite" / "v1.sql").read_text(encoding="utf-8"))
+    before = copy.read_bytes()
+    assert restore(copy, place, clock, force=False) == 2
+    assert copy.read_bytes() == before
+    for _ in range(2):  # it is opened by its version, and once more after that
+        with opened(place, clock) as store:
+            assert store.call(lambda tx: tx.one("SELECT count(*) FROM profile")) == (0,)
+            assert store.call(lambda tx: tx.one("SELECT count(*) FROM message_history")) == (6,)
 
 
 def test_a_backup_is_never_written_over_and_what_is_none_is_not_restored(

@@ -64,6 +64,18 @@ def test_grants_and_blocks_are_each_members_own(desk: Desk) -> None:
     assert bob.code("block", member_id="mem_nobody") == "NO_SUCH_DESTINATION"
 
 
+def test_a_profile_is_kept_sealed_and_its_member_may_stay_out_of_the_list(desk: Desk) -> None:
+    ann, bob = desk.ready(desk.ann), desk.ready(desk.bob)
+    assert bob.result("set_profile", sealed="c2VhbGVk", key_epoch=1) == {"visible": True}
+    told = {each["display_name"]: each["profile"] for each in ann.result("peers")["peers"]}
+    assert told == {"ann": None, "bob": {"sealed": "c2VhbGVk", "key_epoch": 1}, "cid": None}
+    assert bob.result("set_profile", visible=False) == {"visible": False}
+    assert {each["display_name"] for each in ann.result("peers")["peers"]} == {"ann", "cid"}
+    assert {each["display_name"] for each in bob.result("peers")["peers"]} == {"ann", "bob", "cid"}
+    for wrong in ({"sealed": "c2VhbGVk"}, {"key_epoch": 1}, {"sealed": "not base64!", "key_epoch": 1}):
+        assert bob.code("set_profile", **wrong) == "INVALID_INPUT"
+
+
 def test_roles_and_removals_follow_rank(desk: Desk) -> None:
     ann, bob = desk.ready(desk.ann), desk.ready(desk.bob)
     assert bob.code("set_role", member_id=desk.cid.member_id, role="admin") == "NOT_ALLOWED"

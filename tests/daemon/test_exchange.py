@@ -8,6 +8,7 @@ import pytest
 
 from parley.core.daemon_errors import MembershipLost
 from parley.daemon.joining import create_mesh
+from parley.daemon.profile import read_own
 from tests.broker.process import Process, broker
 from tests.daemon.desk import Desk, MakeDesk
 
@@ -216,3 +217,41 @@ async def test_peers_and_profiles_are_seen_by_the_others(pair: tuple[Desk, Desk]
     await bob.until(lambda: bob.bodies() == ["at once"])
     await bob.unix.post("/v1/profile", json={"status": "idle"})
     await bob.until(lambda: bob.bodies() == ["at once", "later"])
+
+
+async def test_what_a_member_tells_of_itself_is_read_by_members_and_not_by_the_broker(
+    tmp_path: Path, make_desk: MakeDesk
+) -> None:
+    with broker(tmp_path / "broker", "--open-creation") as serving:
+        alice, bob = await met(serving.url, "profiles", make_desk)
+        told = {"title": "Reviewer of kernels", "bio": "reads\nslowly", "capabilities": ["c"], "summary": "at lunch"}
+        assert (await bob.unix.post("/v1/profile", json={"status": "dnd"})).json()["applied"] == ["status"]
+        await bob.unix.post("/v1/profile", json=told)
+        await bob.unix.post("/v1/profile", json={"avatar": "https://example.org/b.png"})
+        seen = await peers_of(alice)
+        assert {name: seen["bob"][name] for name in told} == told
+        assert (seen["bob"]["status"], seen["bob"]["avatar"]) == ("dnd", "https://example.org/b.png")
+        assert seen["alice"]["title"] is None
+        carol = await joined(make_desk, "carol", await invite(alice))
+        await alice.unix.post("/v1/mesh/call", json={"method": "revoke", "params": {"member": "carol"}})
+        await bob.until(lambda: bob.daemon.mesh(None).membership.mesh_keys[-1].epoch == 2)
+        await bob.until(lambda: own_epoch(bob) == 2)
+        assert (await peers_of(alice))["bob"]["title"] == "Reviewer of kernels"
+        assert (await bob.unix.post("/v1/profile", json={"visible": False})).status_code == 200
+        assert "bob" not in await peers_of(alice)
+        assert (await peers_of(bob))["bob"]["title"] == "Reviewer of kernels"
+        assert (await bob.unix.post("/v1/profile", json={"title": "a\x00b"})).status_code == 400
+        await carol.close()
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "broker").glob("broker.db*"))
+    assert b"bob" in kept
+    assert b"kernels" not in kept
+    assert b"lunch" not in kept
+
+
+async def peers_of(desk: Desk) -> dict[str, dict[str, object]]:
+    return {each["display_name"]: each for each in (await desk.unix.get("/v1/peers")).json()["peers"]}
+
+
+def own_epoch(desk: Desk) -> int | None:
+    own = read_own(desk.home, desk.daemon.mesh(None).mesh_id)
+    return None if own is None else own.key_epoch

@@ -8,6 +8,7 @@ was leased is queued again, and nobody is connected.
 """
 
 import contextlib
+import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,7 @@ TABLES: Final = (
     "delivery_queue",
     "mention_index",
     "presence",
+    "profile",
     "audit",
     "key_gift",
 )
@@ -107,8 +109,12 @@ def restore(source: Path, store: str, clock: Clock, *, force: bool) -> int:
     if store.startswith(POSTGRESQL):
         from parley.broker.postgresql_store import replace_all
 
-        with contextlib.closing(open_reader(source)) as reader:
-            return replace_all(store, reader, clock, force=force)
+        with tempfile.TemporaryDirectory(prefix="parley-restore-") as folder:
+            copy = Path(folder) / "broker.db"
+            online_backup(source, copy)
+            open_sqlite_store(copy, clock).close()  # an older one is migrated first
+            with contextlib.closing(open_reader(copy)) as reader:
+                return replace_all(store, reader, clock, force=force)
     return _restore_file(source, Path(store), clock, force)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from parley.broker.rules import audit, grants, invites, keys, members, messages, presence, topics
+from parley.broker.rules import audit, grants, invites, keys, members, messages, presence, profiles, topics
 from parley.broker.rules.members import RANK, Member
 from parley.broker.rules.recipients import CAPABILITIES
 from parley.broker.tx import Tx
@@ -84,11 +84,16 @@ def member_view(member: Member) -> dict[str, Any]:
 def _peers(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
     now = presence.peers(tx, caller.mesh_id)
     groups = topics.groups_of(tx, caller.mesh_id)
+    told = profiles.profiles(tx, caller.mesh_id)
     found: list[dict[str, Any]] = []
     for member in members.list_members(tx, caller.mesh_id):
-        if member.member_id in now:
+        profile = told.get(member.member_id)
+        hidden = profile is not None and not profile.visible and member.member_id != caller.member_id
+        if member.member_id in now and not hidden:
             status, summary, connected = now[member.member_id]
-            more = {"status": status, "summary": summary, "connected": connected}
+            more: dict[str, Any] = {"status": status, "summary": summary, "connected": connected, "profile": None}
+            if profile is not None and profile.sealed is not None:
+                more["profile"] = {"sealed": profile.sealed, "key_epoch": profile.key_epoch}
             found.append({**member_view(member), **more, "groups": groups.get(member.member_id, [])})
     return Done({"peers": found})
 
@@ -125,6 +130,13 @@ def _set_presence(tx: Tx, caller: Member, params: wire.SetPresence) -> Done:
     presence.set_presence(tx, caller.member_id, params.status, params.summary, params.for_ms)
     told = {"member_id": caller.member_id, "status": params.status}
     return Done({"status": params.status}, (caller.member_id,), notices=(Notice("presence", told),))
+
+
+def _set_profile(tx: Tx, caller: Member, params: wire.SetProfile) -> Done:
+    if (params.sealed is None) != (params.key_epoch is None):
+        raise InvalidInput("A sealed profile has a key epoch", field="key_epoch")
+    profiles.set_profile(tx, caller.member_id, profiles.SealedProfile(params.visible, params.sealed, params.key_epoch))
+    return Done({"visible": params.visible})
 
 
 def _grants(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
@@ -272,6 +284,7 @@ _HANDLERS: Final[dict[str, Callable[[Tx, Member, Any], Done]]] = {
     "join_group": _join_group,
     "leave_group": _leave_group,
     "set_presence": _set_presence,
+    "set_profile": _set_profile,
     "grants": _grants,
     "grant": _grant,
     "block": _block,

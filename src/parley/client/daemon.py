@@ -65,6 +65,7 @@ class DaemonClient:
         meta: Mapping[str, Any] | None = None,
         reply_to_id: str | None = None,
         mentions: list[str] | None = None,
+        to_session: str | None = None,
         client_message_id: str | None = None,
     ) -> dict[str, Any]:
         """Takes a message to a member, ``#topic``, ``@group`` or ``*``; it is on disk when this returns."""
@@ -75,6 +76,7 @@ class DaemonClient:
             "meta": dict(meta or {}),
             "reply_to_id": reply_to_id,
             "mentions": mentions or [],
+            "to_session": to_session,
             "client_message_id": client_message_id,
             "mesh": mesh,
         }

@@ -77,6 +77,8 @@ MODEL_NAME_CHARS_MAX: Final = 200
 """Each part of an embedding model's identity is a name."""
 VECTOR_DIM_MAX: Final = 8_192
 """Numbers in a vector: more than any model in use has, and what SQLite's vector tables take."""
+PROFILE_CHARS_MAX: Final = 24_576
+"""What a member tells of itself, sealed and in base64: the largest summary, title, text and picture's address."""
 VERSION_MAX: Final = 2**53 - 1
 """The largest integer that every JSON reader holds exactly; a message cannot be changed more often."""
 TOMBSTONE: Final = "[deleted]"

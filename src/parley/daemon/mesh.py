@@ -26,6 +26,7 @@ from parley.daemon.key_archive import KeyArchive
 from parley.daemon.key_exchange import Gift, Wanting, believe, gifts_for, make_first_key, trusting
 from parley.daemon.link import LinkSettings, Member
 from parley.daemon.memberships import Membership, Memberships
+from parley.daemon.profile import OwnProfile, read_own, sealed_params, write_own
 from parley.daemon.roster import peers_of, read_roster, write_roster
 from parley.daemon.runner import MeshRunner
 from parley.daemon.sealer import open_sealed
@@ -144,9 +145,28 @@ class Mesh:
             await self.read_roster()
         await self._take_keys()
         await self._give_keys()
+        await self._renew_profile()
         if self._refill:
             await self.runner.ask("redeliver")
             self._refill = False
+
+    async def tell_profile(self, changes: dict[str, Any]) -> None:
+        """Tells the members what has changed of what the member tells of itself. Raises what the broker refuses."""
+        before = read_own(self._home, self.mesh_id) or OwnProfile()
+        words = {name: value for name, value in changes.items() if name != "visible"}
+        visible = bool(changes.get("visible", before.visible))
+        await self._send_profile(OwnProfile(replace(before.profile, **words), visible))
+
+    async def _send_profile(self, own: OwnProfile) -> None:
+        params = sealed_params(own, self.membership, secrets.token_bytes)
+        await self.runner.ask("set_profile", params)
+        write_own(self._home, self.mesh_id, replace(own, key_epoch=params["key_epoch"]))
+
+    async def _renew_profile(self) -> None:
+        """Who joined later has only later keys, so a profile is sealed anew with each."""
+        own, key = read_own(self._home, self.mesh_id), self.membership.newest_key
+        if own is not None and key is not None and own.key_epoch != key.epoch:
+            await self._send_profile(own)
 
     async def read_roster(self) -> None:
         """Asks the broker who is in the mesh."""

@@ -54,6 +54,10 @@ class DaemonHome:
         """Who was in a mesh when its broker was last asked."""
         return self.root / f"roster-{mesh_id}.json"
 
+    def profile(self, mesh_id: str) -> Path:
+        """What the member told of itself in a mesh."""
+        return self.root / f"profile-{mesh_id}.json"
+
     @property
     def hooks(self) -> Path:
         return self.root / "hooks"

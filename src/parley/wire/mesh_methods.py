@@ -22,6 +22,10 @@ Capability = Literal["dm", "topic", "broadcast"]
 Limit = Annotated[int, Meta(ge=1, le=limits.PAGE_LIMIT_MAX)]
 Sealed = Annotated[str, Meta(max_length=1_000, pattern=rf"^[A-Za-z0-9+/=]+{_END}", description="base64")]
 
+SealedWords = Annotated[
+    str, Meta(max_length=limits.PROFILE_CHARS_MAX, pattern=rf"^[A-Za-z0-9+/=]+{_END}", description="base64")
+]
+
 
 class Nothing(msgspec.Struct, frozen=True):
     """No parameters."""
@@ -57,6 +61,14 @@ class SetPresence(msgspec.Struct, frozen=True):
     status: Presence
     summary: Summary | None = None
     for_ms: Annotated[int, Meta(ge=0, le=limits.VERSION_MAX)] | None = None
+
+
+class SetProfile(msgspec.Struct, frozen=True):
+    """What the member tells of itself, sealed for the members, and whether it is listed among the peers."""
+
+    visible: bool = True
+    sealed: SealedWords | None = None
+    key_epoch: Annotated[int, Meta(ge=1, le=limits.VERSION_MAX)] | None = None
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -141,6 +153,9 @@ METHODS: Final[dict[str, Method]] = {
     "leave_group": Method(OfGroup, "member", "group, changed", "be no longer in a group"),
     "set_presence": Method(
         SetPresence, "member", "status", "say what the member is doing; who is busy gets only `now`"
+    ),
+    "set_profile": Method(
+        SetProfile, "member", "visible", "tell the members more of oneself, or be left out of their lists"
     ),
     "grants": Method(Nothing, "member", "grants", "what the member does not take from whom"),
     "grant": Method(Grant, "member", "member_id, capabilities", "take only these from a peer"),

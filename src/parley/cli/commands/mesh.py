@@ -8,6 +8,7 @@ import typer
 
 from parley.cli.call import Call, command, group, load_app
 from parley.cli.commands.daemon.options import MeshOption, daemon_client
+from parley.core.exits import Exit
 
 app = group("Make, join and look after meshes.")
 
@@ -68,6 +69,28 @@ def invite(
         call.out.line(found["invite"])
 
 
+@command(app, "invites")
+def invites(call: Call, mesh: MeshOption = None) -> None:
+    """List the invites of a mesh, and how often each was used."""
+    found = _asked(call, "invites", {}, mesh)
+    if found is not None:
+        rows = [
+            (each["invite_id"], each["role"], f"{each['uses']} of {each['uses_max']}", _good_until(each))
+            for each in found["invites"]
+        ]
+        call.out.table(["invite", "role", "used", "good until"], rows, empty="No invites.")
+
+
+@command(app, "uninvite")
+def uninvite(
+    call: Call, invite_id: Annotated[str, typer.Argument(metavar="INVITE_ID")], mesh: MeshOption = None
+) -> None:
+    """Let nobody join by an invite any more. Who has joined by it stays."""
+    found = _asked(call, "revoke_invite", {"invite_id": invite_id}, mesh)
+    if found is not None:
+        call.out.line("Nobody joins by it any more." if found["changed"] else "It was revoked before.")
+
+
 @command(app, "members")
 def members(call: Call, mesh: MeshOption = None) -> None:
     """List everybody who is or was a member."""
@@ -90,6 +113,46 @@ def peers(call: Call, mesh: MeshOption = None) -> None:
         for each in found["peers"]
     ]
     call.out.table(["mesh", "name", "is", "status", "summary"], rows, empty="Nobody is in the meshes.")
+
+
+@command(app, "profile")
+def profile(
+    call: Call,
+    status: Annotated[
+        Literal["idle", "working", "dnd"] | None, typer.Option("--status", help="Who is busy gets only now.")
+    ] = None,
+    summary: Annotated[str | None, typer.Option("--summary", metavar="TEXT", help="What you are doing.")] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What you are.")] = None,
+    bio: Annotated[str | None, typer.Option("--bio", metavar="TEXT", help="More about you.")] = None,
+    avatar: Annotated[str | None, typer.Option("--avatar", metavar="URL", help="A picture.")] = None,
+    capabilities: Annotated[
+        list[str] | None, typer.Option("--capability", metavar="WORD", help="What you are good at; may be repeated.")
+    ] = None,
+    visible: Annotated[
+        bool | None, typer.Option("--visible/--hidden", help="Whether others see you among the peers.")
+    ] = None,
+    mesh: MeshOption = None,
+) -> None:
+    """Tell the members of your meshes about yourself. What is not named stays as it is.
+
+    All but the status is sealed: members read it, the broker does not.
+    """
+    body = {
+        "status": status,
+        "summary": summary,
+        "title": title,
+        "bio": bio,
+        "avatar": avatar,
+        "capabilities": capabilities or None,
+        "visible": visible,
+        "mesh": mesh,
+    }
+    with daemon_client() as client:
+        found = client.post("/v1/profile", body)
+    if call.json:
+        call.out.data(found)
+    else:
+        call.out.line(f"Told {', '.join(found['meshes'])}: {', '.join(found['applied'])}.")
 
 
 @command(app, "topics")
@@ -169,6 +232,42 @@ def block(
         call.out.line(f"{member} is {'no longer ' if undo else ''}blocked.")
 
 
+@command(app, "grants")
+def grants(call: Call, mesh: MeshOption = None) -> None:
+    """List from whom you do not take everything, and what you take."""
+    found = _asked(call, "grants", {}, mesh)
+    if found is not None:
+        rows = [(member, ", ".join(taken) or "nothing") for member, taken in found["grants"].items()]
+        call.out.table(["member", "takes"], rows, empty="You take everything from everybody.")
+
+
+@command(app, "kick")
+def kick(call: Call, member: _MemberArgument, mesh: MeshOption = None) -> None:
+    """Close a member's connections. It stays a member, and comes back when its daemon is started again."""
+    found = _asked(call, "kick", {"member": member}, mesh)
+    if found is not None:
+        call.out.line(f"{member} is disconnected.")
+
+
+@command(app, "audit")
+def audit(
+    call: Call,
+    after: Annotated[int, typer.Option("--after", min=0, metavar="NUMBER", help="Only what comes after.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="So many at most.")] = 100,
+    mesh: MeshOption = None,
+) -> int:
+    """Show who did what to a mesh's members, and verify the chain of the log. Exits with 5 if it does not hold."""
+    with daemon_client() as client:
+        found = client.call("audit", {"after": after, "limit": limit}, mesh)
+    if call.json:
+        call.out.data(found)
+    else:
+        rows = [(each["number"], each["at"], each["event"], each["actor"]) for each in found["entries"]]
+        call.out.table(["number", "at", "event", "by"], rows, empty="Nothing is in the log.")
+        call.out.line("The chain holds." if found["verified"] else "The chain does not hold: somebody changed the log.")
+    return Exit.OK if found["verified"] else Exit.DAMAGE
+
+
 @command(app, "revoke")
 def revoke(call: Call, member: _MemberArgument, mesh: MeshOption = None) -> None:
     """Remove a member. The mesh gets a new key, which the member does not have."""
@@ -220,6 +319,10 @@ def _asked(call: Call, method: str, params: dict[str, Any], mesh: str | None) ->
         call.out.data(found)
         return None
     return found
+
+
+def _good_until(invite: dict[str, Any]) -> str:
+    return "revoked" if invite["revoked"] else str(invite["expires_at"])
 
 
 def _joined(call: Call, found: dict[str, Any]) -> None:

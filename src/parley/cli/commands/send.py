@@ -25,6 +25,12 @@ def send(
     ] = "next",
     reply_to: Annotated[str | None, typer.Option("--reply-to", metavar="ID", help="A message of the broker.")] = None,
     meta: Annotated[str | None, typer.Option("--meta", metavar="JSON", help="An object that travels with it.")] = None,
+    mentions: Annotated[
+        list[str] | None, typer.Option("--mention", metavar="KEY", help="The key of a member; may be repeated.")
+    ] = None,
+    to_session: Annotated[
+        str | None, typer.Option("--to-session", metavar="ID", help="Only for this session of the recipient.")
+    ] = None,
     client_message_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The message's own id: sent again, it has one effect.")
     ] = None,
@@ -43,6 +49,8 @@ def send(
         "priority": priority,
         "reply_to_id": reply_to,
         "meta": _object(meta),
+        "mentions": mentions or [],
+        "to_session": to_session,
         "client_message_id": client_message_id,
     }
     try:

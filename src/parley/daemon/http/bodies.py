@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from parley.core import limits
+from parley.daemon.profile import Capabilities, Line, Paragraph
 from parley.daemon.sessions import SessionId
 from parley.wire.broker import Key, Presence, Priority
 from parley.wire.requests import ClientKey, Id
@@ -92,7 +93,12 @@ class Profile(msgspec.Struct, frozen=True):
     """``POST /v1/profile``"""
 
     status: Presence | None = None
-    summary: Annotated[str, Meta(max_length=limits.REASON_CHARS_MAX)] | None = None
+    summary: Line | None = None
+    title: Line | None = None
+    bio: Paragraph | None = None
+    avatar: Line | None = None
+    capabilities: Capabilities | None = None
+    visible: bool | None = None
     mesh: str | None = None
 
 

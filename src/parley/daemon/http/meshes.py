@@ -9,6 +9,7 @@ from parley.core.errors import InvalidInput, NotFound
 from parley.daemon.http.bodies import Join, MakeInvite, MeshCall, OfMesh, Profile, TopicName
 from parley.daemon.http.shell import Answer, Call, session_of
 from parley.daemon.joining import join_mesh, make_invite
+from parley.daemon.profile import opened
 from parley.daemon.reloading import reload
 from parley.daemon.roster import resolve
 from parley.daemon.rotation import rotate_keypair
@@ -57,24 +58,32 @@ async def get_peers(daemon: "Daemon", call: Call) -> Answer:
             away.append(mesh.slug)
             continue
         answer = await mesh.runner.ask("peers")
-        peers += [
-            {**peer, "displayName": peer.get("display_name"), "memberPubkey": peer.get("pubkey"), "mesh": mesh.slug}
-            for peer in answer["peers"]
-        ]
+        peers += [_peer_view(peer, mesh) for peer in answer["peers"]]
     return Answer(200, {"peers": peers, "unreachable": away})
+
+
+def _peer_view(peer: dict[str, Any], mesh: "Mesh") -> dict[str, Any]:
+    """A peer with what it tells of itself, opened."""
+    words = opened(mesh.membership, str(peer.get("member_id")), peer.get("profile"))
+    shown = {name: value for name, value in peer.items() if name != "profile"}
+    names = {"displayName": peer.get("display_name"), "memberPubkey": peer.get("pubkey"), "mesh": mesh.slug}
+    return {"title": None, "bio": None, "avatar": None, "capabilities": [], **shown, **words, **names}
 
 
 async def post_profile(daemon: "Daemon", call: Call) -> Answer:
     body = cast("Profile", call.body)
-    if body.status is None and body.summary is None:
-        raise InvalidInput("status or summary must be given", field="status")
+    given: dict[str, Any] = {
+        name: value for name, value in msgspec.to_builtins(body).items() if name != "mesh" and value is not None
+    }
+    if not given:
+        raise InvalidInput("Something of a profile must be given", field="status")
     meshes = list(daemon.meshes.values()) if body.mesh is None else [daemon.mesh(body.mesh)]
-    params: dict[str, Any] = {"status": body.status or "idle"}
-    if body.summary is not None:
-        params["summary"] = body.summary
     for mesh in meshes:
-        await mesh.runner.ask("set_presence", params)
-    return Answer(200, {"ok": True, "applied": list(params), "meshes": [mesh.slug for mesh in meshes]})
+        if body.status is not None:
+            await mesh.runner.ask("set_presence", {"status": body.status})
+        if given.keys() - {"status"}:
+            await mesh.tell_profile({name: value for name, value in given.items() if name != "status"})
+    return Answer(200, {"ok": True, "applied": list(given), "meshes": [mesh.slug for mesh in meshes]})
 
 
 async def get_topics(daemon: "Daemon", call: Call) -> Answer:

@@ -1,0 +1,87 @@
+"""What a member tells of itself: a line on what it does, a title, a few words, a picture, what it is good at.
+
+A profile is sealed with the mesh key and bound to its member, so a broker can neither read it nor pass it off as
+another's. It is kept here, too: a change names only what changes, and a new mesh key wants it sealed anew.
+"""
+
+import base64
+import binascii
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from parley.core import limits, sealing
+from parley.core.daemon_errors import MeshUnreachable
+from parley.core.files import write_atomic
+from parley.core.sealing import Context, Random
+from parley.daemon.memberships import Membership
+from parley.wire.daemon_home import DaemonHome
+
+_CLEAR = r"^[^\x00-\x1f\x7f]*(?![\s\S])"
+Line = Annotated[str, Meta(max_length=limits.REASON_CHARS_MAX, pattern=_CLEAR)]
+Paragraph = Annotated[str, Meta(max_length=limits.DESCRIPTION_CHARS_MAX)]
+Capabilities = Annotated[list[Annotated[str, Meta(min_length=1, max_length=100, pattern=_CLEAR)]], Meta(max_length=32)]
+
+
+class MemberProfile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The words of a profile, as they are sealed."""
+
+    summary: Line | None = None
+    title: Line | None = None
+    bio: Paragraph | None = None
+    avatar: Line | None = None
+    capabilities: Capabilities = []
+
+
+class OwnProfile(msgspec.Struct, frozen=True):
+    """One's own, as it was told to the broker last."""
+
+    profile: MemberProfile = MemberProfile()
+    visible: bool = True
+    key_epoch: int | None = None
+
+
+def read_own(home: DaemonHome, mesh_id: str) -> OwnProfile | None:
+    """What was told last; None when nothing ever was. A damaged file is the same as none."""
+    try:
+        return msgspec.json.decode(home.profile(mesh_id).read_bytes(), type=OwnProfile)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def write_own(home: DaemonHome, mesh_id: str, own: OwnProfile) -> None:
+    """Keeps it."""
+    write_atomic(home.profile(mesh_id), msgspec.json.encode(own), durable=False)
+
+
+def sealed_params(own: OwnProfile, membership: Membership, random: Random) -> dict[str, Any]:
+    """The parameters of ``set_profile``. Raises ``MeshUnreachable`` while the member has no mesh key yet."""
+    key = membership.newest_key
+    if key is None:
+        raise MeshUnreachable("The mesh key has not arrived yet; another member must be connected to give it")
+    text = msgspec.json.encode(own.profile)
+    context = _context(membership.mesh_id, membership.member_id)
+    sealed = sealing.seal_shared(text, context, mesh_key=bytes.fromhex(key.key), random=random)
+    return {"visible": own.visible, "sealed": base64.b64encode(sealed).decode(), "key_epoch": key.epoch}
+
+
+def opened(membership: Membership, member_id: str, told: Any) -> dict[str, Any]:
+    """The words of a peer's profile; nothing where there is none, or where no key of ours opens it."""
+    try:
+        sealed, epoch = base64.b64decode(told["sealed"], validate=True), int(told["key_epoch"])
+    except (TypeError, KeyError, ValueError, binascii.Error):
+        return {}
+    context = _context(membership.mesh_id, member_id)
+    for key in membership.mesh_keys:
+        text = sealing.open_shared(sealed, context, mesh_key=bytes.fromhex(key.key)) if key.epoch == epoch else None
+        if text is not None:
+            try:
+                return msgspec.to_builtins(msgspec.json.decode(text, type=MemberProfile))
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return {}
+    return {}
+
+
+def _context(mesh_id: str, member_id: str) -> Context:
+    return Context(mesh_id, "profile", member_id, "", "")
