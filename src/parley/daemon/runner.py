@@ -50,6 +50,8 @@ from parley.wire.broker import (
 
 FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
 OPEN_SECONDS: Final = 10.0
+LEAVE_SECONDS: Final = 10.0
+"""How long a connection that was left may take to end; a broker that reads no more would keep it for ever."""
 AGAIN_SECONDS: Final = 1.0
 """How long to wait before a write is tried again that the disk refused."""
 _NO_CONNECTION: Final = (OSError, TimeoutError, InvalidHandshake, InvalidURI, EOFError)
@@ -325,6 +327,8 @@ class _Connection:
         self._frames.put_nowait(None)
         if self._socket is None:
             self._task.cancel()
+        else:
+            asyncio.get_running_loop().call_later(LEAVE_SECONDS, self._socket.transport.abort)
 
     async def closed(self) -> None:
         """Waits for the end."""
