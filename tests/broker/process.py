@@ -3,6 +3,7 @@
 import hashlib
 import json
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
@@ -189,12 +191,22 @@ class Peer:
 
 @asynccontextmanager
 async def connected(
-    person: Person, url: str, instance: str = "i1", ssl_context: ssl.SSLContext | None = None
+    person: Person,
+    url: str,
+    instance: str = "i1",
+    ssl_context: ssl.SSLContext | None = None,
+    buffer_bytes: int | None = None,
 ) -> AsyncIterator[Peer]:
-    """The person's connection, ready to send and to get."""
+    """The person's connection, ready to send and to get.
+
+    With ``buffer_bytes`` it takes in no more than that without being read, and never gives the broker up by itself.
+    """
     assert person.joined is not None
-    async with websockets.connect(f"{url}/ws", ssl=ssl_context, open_timeout=SECONDS, proxy=None) as socket:
-        peer = Peer(socket)
+    options: dict[str, Any] = {"ssl": ssl_context, "open_timeout": SECONDS, "proxy": None}
+    if buffer_bytes is not None:
+        options |= {"sock": _narrow_socket(url, buffer_bytes), "ping_interval": None}
+    async with websockets.connect(f"{url}/ws", **options) as opened:
+        peer = Peer(opened)
         challenge = await peer.hear(Challenge)
         values: dict[str, Any] = {
             "mesh_id": person.joined.mesh_id,
@@ -209,6 +221,15 @@ async def connected(
         await peer.say(Negotiate(REQUIRED))
         await peer.hear(Features)
         yield peer
+
+
+def _narrow_socket(url: str, buffer_bytes: int) -> socket.socket:
+    address = urlsplit(url)
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+    made.connect((address.hostname, address.port))
+    made.setblocking(False)
+    return made
 
 
 async def circle(process: Process, *names: str) -> list[Person]:

@@ -18,13 +18,14 @@ from typing import Final
 import uvicorn
 import uvloop
 from structlog.typing import FilteringBoundLogger
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from parley.broker.gate import Gate, LaneGate, SqliteGate
 from parley.broker.http import Api, HttpSettings
 from parley.broker.policy import DEFAULT_POLICY, Policy
 from parley.broker.rules.founding import FoundFirst, FoundMesh
 from parley.broker.rules.presence import forget_all_connections
-from parley.broker.server import FRAME_BYTES_MAX, Broker
+from parley.broker.server import CLOSE_SECONDS, FRAME_BYTES_MAX, Broker
 from parley.broker.session import Setting
 from parley.broker.sqlite_store import SqliteStore, open_sqlite_store
 from parley.broker.store import BrokerStore
@@ -256,9 +257,10 @@ class _Serving:
         return _Server(
             uvicorn.Config(
                 Api(broker, settings).app(),
-                ws="websockets-sansio",
+                ws=_Protocol,
                 ws_max_size=FRAME_BYTES_MAX,
                 ws_ping_interval=None,
+                ws_per_message_deflate=False,  # what is sealed does not get smaller
                 lifespan="off",
                 log_config=None,
                 access_log=False,
@@ -270,6 +272,14 @@ class _Serving:
                 timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
             )
         )
+
+
+class _Protocol(WebSocketsSansIOProtocol):
+    """uvicorn's own, but for a peer that reads no more: what it does not take is dropped soon after the end."""
+
+    async def run_asgi(self) -> None:
+        await super().run_asgi()
+        self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
 
 
 class _Server(uvicorn.Server):

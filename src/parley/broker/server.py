@@ -2,12 +2,14 @@
 
 A connection has two halves. What the daemon says is decoded and given to its session; what the session replies is put
 into a queue of its own, which a task empties into the socket, so that a slow daemon holds nobody up. One that takes
-nothing while much is said is closed: its deliveries are on disk, and it finds them when it comes back.
+nothing while much is said is closed: its deliveries are on disk, and it finds them when it comes back. Since it may
+not even take that it is closed, it is left alone after a while, whatever was still to be said.
 """
 
 import asyncio
 import secrets
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 from starlette.types import Message, Receive, Scope, Send
@@ -41,6 +43,10 @@ from parley.wire.broker import (
 FRAME_BYTES_MAX: Final = 256 * 1024
 """Room for the largest body in base64, and what is around it."""
 QUEUE_FRAMES_MAX: Final = 2_000
+QUEUE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What may wait to be sent on one connection: more than a window of the largest deliveries, each leased twice."""
+CLOSE_SECONDS: Final = 5.0
+"""How long a daemon may take to hear that its connection is closed."""
 CONNECTIONS_MAX: Final = 10_000
 """Connections of one process, greeted or not; one more is refused."""
 TICK_SECONDS: Final = 1.0
@@ -92,6 +98,7 @@ class Broker:
         self._count_connections()
         sending = asyncio.create_task(line.send_all(send))
         hearing = asyncio.create_task(line.hear_all(receive))
+        line.give_up = hearing.cancel
         line.perform(session.open())
         try:
             await asyncio.wait({sending, hearing}, return_when=asyncio.FIRST_COMPLETED)
@@ -212,6 +219,7 @@ class Broker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         session = line.session
+        line.forget()
         self._fanout.remove(session.connection_id)
         del self._lines[session.connection_id]
         self._count_connections()
@@ -250,10 +258,14 @@ class Line:
     def __init__(self, broker: Broker, session: Session) -> None:
         self.session = session
         self.close_code: int | None = None
+        self.give_up: Callable[[], Any] = lambda: None
+        """Ends the connection without another word."""
         self._broker = broker
-        self._frames: deque[FromBroker] = deque()
+        self._frames: deque[bytes] = deque()
+        self._bytes = 0
         self._changed = asyncio.Event()
         self._ending: Close | None = None
+        self._patience: asyncio.TimerHandle | None = None
 
     def perform(self, effects: list[Effect]) -> None:
         """Carries out what the session wants."""
@@ -272,9 +284,10 @@ class Line:
         """Empties the queue into the socket until the connection is to be closed."""
         while True:
             while self._frames:
-                await send({"type": "websocket.send", "text": encode_frame(self._frames.popleft()).decode()})
+                data = self._frames.popleft()
+                self._bytes -= len(data)
+                await send({"type": "websocket.send", "text": data.decode()})
             if self._ending is not None:
-                self.close_code = self._ending.code
                 reason = self._ending.reason
                 await send({"type": "websocket.close", "code": self._ending.code, "reason": reason})
                 return
@@ -310,14 +323,25 @@ class Line:
                 metrics.inc("parley_broker_refused_total", 1, frame.problem.code)
             case _:
                 pass
-        self._frames.append(frame)
-        if len(self._frames) > QUEUE_FRAMES_MAX:
-            self._frames.clear()
+        data = encode_frame(frame)
+        self._frames.append(data)
+        self._bytes += len(data)
+        if len(self._frames) > QUEUE_FRAMES_MAX or self._bytes > QUEUE_BYTES_MAX:
+            self.forget()
             self._end(Close(_TOO_SLOW, "SLOW"))
         self._changed.set()
 
+    def forget(self) -> None:
+        """Drops what was to be sent."""
+        self._frames.clear()
+        self._bytes = 0
+        if self._patience is not None:
+            self._patience.cancel()
+
     def _end(self, close: Close) -> None:
-        self._ending = self._ending or close
+        if self._ending is None:
+            self._ending, self.close_code = close, close.code
+            self._patience = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self.give_up)
         self._changed.set()
 
 

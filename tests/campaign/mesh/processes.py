@@ -73,9 +73,9 @@ def start_daemon(home: Path, death: Death | None = None, *, hasty: bool = False)
     return NodeProcess(_serve_daemon, home, death, hasty)
 
 
-def start_broker(folder: Path, store: str, death: Death | None = None) -> NodeProcess:
+def start_broker(folder: Path, store: str, death: Death | None = None, policy: Policy = POLICY) -> NodeProcess:
     """A broker on a free port, which its ``ready`` tells."""
-    return NodeProcess(_serve_broker, folder, store, death)
+    return NodeProcess(_serve_broker, folder, store, death, policy)
 
 
 def _live(serve: Callable[..., None], report: Connection, *args: Any) -> None:
@@ -95,7 +95,7 @@ def _serve_daemon(report: Connection, home: Path, death: Death | None, hasty: bo
         run_daemon(DaemonHome(home), SETTINGS, log.logger, DaemonOptions(on_ready=report.send, host=HOST))
 
 
-def _serve_broker(report: Connection, folder: Path, store: str, death: Death | None) -> None:
+def _serve_broker(report: Connection, folder: Path, store: str, death: Death | None, policy: Policy) -> None:
     arm(death)
     folder.mkdir(exist_ok=True)
 
@@ -103,4 +103,4 @@ def _serve_broker(report: Connection, folder: Path, store: str, death: Death | N
         report.send({"port": broker.port})
 
     with configure("info", folder / "broker.log") as log:
-        run_broker(BrokerOptions(folder, store, port=0, policy=POLICY), log.logger, ready)
+        run_broker(BrokerOptions(folder, store, port=0, policy=policy), log.logger, ready)
