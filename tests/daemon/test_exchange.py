@@ -1,6 +1,7 @@
 """Daemons and a broker that are real: what one sends, the others have, once, whatever ends in between."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -255,3 +256,18 @@ async def peers_of(desk: Desk) -> dict[str, dict[str, object]]:
 def own_epoch(desk: Desk) -> int | None:
     own = read_own(desk.home, desk.daemon.mesh(None).mesh_id)
     return None if own is None else own.key_epoch
+
+
+async def test_a_member_hears_of_others_who_connect_and_not_of_itself(pair: tuple[Desk, Desk]) -> None:
+    alice, bob = pair
+    own, other = (desk.daemon.mesh(None).membership.member_id for desk in (alice, bob))
+    await alice.until(lambda: other in _joined(alice))
+    assert own not in _joined(alice)
+
+
+def _joined(desk: Desk) -> set[str]:
+    """Whom the daemon told its programs of."""
+    rows = desk.daemon.store.read_inbox(
+        lambda db: db.execute("SELECT data FROM event WHERE kind = 'peer_join'").fetchall()
+    )
+    return {json.loads(str(data))["member_id"] for (data,) in rows}

@@ -250,6 +250,8 @@ class Mesh:
             self._again.set()
         elif notice.name in ("member_joined", "key_wanted"):
             self._give_soon_or_later()
+        if notice.name == "peer_connected" and for_us:
+            return  # everybody in the mesh is told, and it is no news to ourselves
         kind = _EVENTS.get(notice.name, "system")
         task = asyncio.get_running_loop().create_task(self._tell(kind, {"name": notice.name, **notice.data}))
         self._telling.add(task)
