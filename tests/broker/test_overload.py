@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from parley.broker.policy import Policy
+from parley.broker.rules.members import set_role
 from parley.broker.server import QUEUE_BYTES_MAX
 from parley.broker.sqlite_store import open_sqlite_store
 from parley.core.clock import SystemClock
@@ -40,6 +41,8 @@ class Place:
         self._folder = folder
         with contextlib.closing(open_sqlite_store(folder / "broker.db", SystemClock())) as store:
             population = populate(store, random.Random(1), list(NAMES), 1, blocks=False)
+            alice = population.members[population.mesh_ids[0], "alice"]
+            store.call(lambda tx: set_role(tx, alice.mesh_id, alice.member_id, "owner"))
         for (_, name), of in population.members.items():
             person = self.people[name] = Person(name)
             person.seed, person.pubkey = of.seed_bytes, of.pubkey
@@ -122,6 +125,24 @@ async def test_who_reads_nothing_is_cut_off_without_hurting_anybody_and_finds_ev
     place.serve(PATIENT)
     async with connected(place["mallory"], place.url) as mallory:
         assert await _take_all(mallory, len(sent)) == sent
+
+
+async def test_a_place_is_free_again_however_its_connection_ended(place: Place) -> None:
+    """Replaced, closed by an admin, thrown out, broken or left in peace: what counts is who is connected now."""
+    place.serve(PATIENT)
+    ann, bob = place["alice"], place["bob"]
+    async with connected(ann, place.url) as admin:
+        async with connected(bob, place.url) as first, connected(bob, place.url) as second:
+            assert await first.closed_with() == 4003
+            await admin.request("kick", member_id=bob.member_id)
+            assert await second.closed_with() == 4001
+        async with connected(bob, place.url) as third:
+            third.socket.transport.abort()
+        async with connected(bob, place.url) as fourth:
+            await admin.request("ban", member_id=bob.member_id)
+            assert await fourth.closed_with() == 4002
+        await place.until("parley_broker_connections", 1)
+    await place.until("parley_broker_connections", 0)
 
 
 async def _take_all(peer: Peer, count: int) -> set[str]:

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from parley.broker.rules.members import end_membership, rotate_key
+from parley.broker.rules.topics import join_group, subscribe
 from parley.broker.session import Session
 from parley.core.errors import InvalidInput, ServiceUnavailable
 from parley.sqlite import Outcome
@@ -14,6 +15,7 @@ from parley.wire.broker import (
     Challenge,
     DeliveryAck,
     DeliveryAcked,
+    DestinationKind,
     ErrorFrame,
     Features,
     FromDaemon,
@@ -27,6 +29,7 @@ from parley.wire.broker import (
     Send,
     Welcome,
 )
+from parley.wire.mesh_methods import METHODS
 from tests.broker.desk import REQUIRED, Desk, Line, pubkey_of, signed_hello
 from tests.conformance.broker.circle import make_send
 
@@ -165,6 +168,31 @@ def test_a_message_is_answered_and_pushed_to_its_recipient(desk: Desk) -> None:
     ann.say(to("bob"))
     assert ann.last(Accepted).duplicate
     assert len(bob.all(Push)) == 1
+
+
+@pytest.mark.parametrize(("kind", "ref"), [("topic", "alerts"), ("queue", "@dev"), ("queue", "*")])
+def test_who_is_connected_is_pushed_to_at_once_and_the_same_as_who_comes_later(
+    desk: Desk, kind: DestinationKind, ref: str
+) -> None:
+    ann, bob = desk.ready(desk.ann), desk.ready(desk.bob)
+    for member in (desk.ann, desk.bob, desk.cid):
+        desk.store.call(lambda tx, each=member: subscribe(tx, desk.mesh_id, each.member_id, "alerts"))
+        desk.store.call(lambda tx, each=member: join_group(tx, desk.mesh_id, each.member_id, "dev"))
+    ann.say(make_send("c1", kind, ref, reply_to="bm_0", meta={"a": 1}))
+    live = bob.last(Push).message
+    assert (live.client_message_id, live.sender_name, live.ref, live.reply_to) == ("c1", "ann", ref, "bm_0")
+    cid = desk.connect()
+    cid.say(signed_hello(desk.cid, cid.challenge))
+    cid.say(Negotiate(REQUIRED))
+    assert cid.last(Push).message == live
+
+
+def test_no_method_runs_what_a_member_wrote(desk: Desk) -> None:
+    ann = desk.ready(desk.ann)
+    assert ann.code("mesh_query", sql="SELECT * FROM mesh") == "NOT_FOUND"
+    assert not {"sql", "query", "statement"} & {
+        field for method in METHODS.values() for field in method.params.__struct_fields__
+    }
 
 
 def test_what_came_while_nobody_was_there_is_pushed_at_the_next_connection(desk: Desk) -> None:

@@ -194,6 +194,7 @@ def offered(**dedupe: Any) -> Features:
         (offered(dedupe_retention_days="30"), 4011),
         (offered(dedupe_retention_days=True), 4011),
         (offered(dedupe_retention_days=6), 4012),
+        (replace(FEATURES, supported={**FEATURES.supported, "concurrent_connection_policy": FeatureParams({})}), 4011),
     ],
 )
 def test_a_broker_that_is_not_safe_is_refused_with_its_code(bench: Bench, features: Features, code: int) -> None:
