@@ -9,11 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import parley.pipeline as parley_pipeline
+from parley.core.clock import ManualClock
 from parley.pipeline.lake import Lake, read_table
 from parley.pipeline.lake.catalogue.gold import TABLES
 from parley.pipeline.lake.catalogue.silver import MESSAGE_VERSIONS
 from parley.workspace import discovery
 from tests.cli.conftest import Parley, parley
+from tests.pipeline.brokers.worlds import opened_world
 from tests.pipeline.logs import append, log_rows, make_hub
 
 __all__ = ["parley"]
@@ -26,7 +28,10 @@ def test_a_run_leads_from_the_logs_to_the_report_and_the_next_does_only_what_is_
 ) -> None:
     hub = make_hub(tmp_path / "hub", steps=60)
     place = ("--workspace", tmp_path / "hub")
-    done = parley("pipeline", "run", "--audit", *place, "--json")
+    with opened_world(str(tmp_path / "broker.db"), ManualClock()) as world:
+        world.talk(9)
+        deliveries = world.counts()["delivery_queue"]
+    done = parley("pipeline", "run", "--audit", *place, "--broker", tmp_path / "broker.db", "--json")
     made: dict[str, Any] = done.json
     assert (done.code, made["damaged"], made["audit"]["damaged"]) == (0, False, False)
     lake = Lake.open(Path(made["lake"]))
@@ -35,7 +40,11 @@ def test_a_run_leads_from_the_logs_to_the_report_and_the_next_does_only_what_is_
     assert made["totals"]["messages"] == posted
     assert made["ingest"]["events"] == len(log_rows(str(hub.database)))
     assert set(made["gold"]["tables"]) == {table.name for table in TABLES}
-    assert Path(made["report"]).read_text().startswith("<!doctype html>")
+    report = Path(made["report"]).read_text()
+    assert report.startswith("<!doctype html>")
+    assert "Delivery across machines" in report
+    assert made["ingest"]["brokers"]["messages"] == 10
+    assert made["mesh"]["tables"] == {"mesh_messages": 10, "mesh_deliveries": deliveries, "delivery_times": 1}
     verdicts = {check["name"]: check["verdict"] for check in made["checks"]}
     assert {check["name"] for check in made["audit"]["checks"]} | OWN_CHECKS == verdicts.keys()
     assert {verdicts[name] for name in OWN_CHECKS - {"clocks"}} == {"ok"}

@@ -41,12 +41,19 @@ class World(Circle):
 
 
 @contextmanager
-def opened_world(place: str, clock: ManualClock) -> Iterator[World]:
-    """A new broker at an empty place: a file's path, or the address of an empty schema."""
+def opened_store(place: str, clock: ManualClock) -> Iterator[BrokerStore]:
+    """The store at a place: a file's path, or the address of a schema."""
     store: BrokerStore
     if place.startswith("postgresql"):
         store = PostgresqlStore(place, clock)
     else:
         store = open_sqlite_store(Path(place), clock, synchronous="normal")
     with closing(store):
+        yield store
+
+
+@contextmanager
+def opened_world(place: str, clock: ManualClock) -> Iterator[World]:
+    """A new broker at an empty place."""
+    with opened_store(place, clock) as store:
         yield World(place, store, clock)

@@ -45,13 +45,22 @@ def hostile() -> Findings:
         found.checks.append(Check(text, "warn", text))
         found.quarantine.append({"db_id": text, "name": text, "reason": text, "events": 1, "first_event_id": 1})
         found.hubs.append({**found.hubs[0], "db_id": text, "source": text})
+        found.deliveries.append({**found.deliveries[0], "mesh": text, "priority": text})
         found.pairs.insert(0, {**found.pairs[0], "asker": text, "answerer": found.agents[0]["agent"]})
     return found
+
+
+def _deliveries(mesh: str) -> dict[str, Any]:
+    counted = {"deliveries": 812, "delivered": 790, "open": 19, "dead": 3, "undecryptable": 1, "repeated": 24}
+    measured = {"measured": 790, "p50_ms": 34.0, "p90_ms": 81.0, "p99_ms": 412.0, "max_ms": 86_400_000}
+    oldest = START_MS + 20 * DAY_MS
+    return {"mesh_id": "mesh_1", "mesh": mesh, "priority": "next", **counted, **measured, "oldest_open_at": oldest}
 
 
 def _findings(named: Namer) -> Findings:
     chance = random.Random(11)
     found = Findings(grain="day")
+    found.deliveries = [_deliveries(named("home"))]
     end = START_MS + DAYS * DAY_MS - 3 * HOUR_MS
     weights = {name: 1.0 / (place + 1.4) for place, name in enumerate(NAMES)}
     found.timeline = _timeline(chance, weights, named)

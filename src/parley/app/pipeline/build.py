@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from parley.app.pipeline.brokers import build_mesh
 from parley.app.pipeline.opening import Place, open_lake, settings_of, spark_session
 from parley.core.settings import PipelineSettings
 from parley.pipeline.gold.building import build_gold
@@ -23,12 +24,14 @@ def run_build(place: Place, progress: Progress) -> dict[str, Any]:
 
 
 def build_stages(spark: "SparkSession", lake: Lake, settings: PipelineSettings, progress: Progress) -> dict[str, Any]:
-    """Both builds in a session that is open, and what each has done."""
+    """All builds in a session that is open, and what each has done."""
     with progress.stage("silver", "tables") as stage:
         silver = build_silver(spark, lake, progress=_telling(stage))
     with progress.stage("gold", "tables") as stage:
         gold = build_gold(spark, lake, settings, progress=_telling(stage))
-    return {"silver": asdict(silver), "gold": asdict(gold)}
+    with progress.stage("mesh"):
+        mesh = build_mesh(lake)
+    return {"silver": asdict(silver), "gold": asdict(gold), "mesh": mesh}
 
 
 def _telling(stage: Stage) -> Callable[[str, int, int], None]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from parley.core.errors import InvalidInput
 from parley.core.pipeline_errors import SparkFailed
 from parley.core.settings import Settings
+from parley.pipeline.brokers.stores import BrokerRef, find_brokers
 from parley.pipeline.hubs import HubRef, find_hubs
 from parley.pipeline.lake import Lake
 from parley.pipeline.progress import Progress
@@ -31,6 +32,8 @@ class Place(Protocol):
     @property
     def hubs(self) -> Sequence[str]: ...
     @property
+    def brokers(self) -> Sequence[str]: ...
+    @property
     def token_file(self) -> Path | None: ...
     @property
     def lake(self) -> Path | None: ...
@@ -41,16 +44,28 @@ class Place(Protocol):
 
 
 def hubs_of(place: Place) -> list[HubRef]:
-    """The hubs that were named, or that of the nearest workspace."""
+    """The hubs that were named, or that of the nearest workspace unless brokers were named alone."""
+    if place.brokers and not (place.workspaces or place.hubs):
+        return []
     token_file = None if place.token_file is None else str(place.token_file.absolute())
     return find_hubs(place.workspaces, place.hubs, token_file)
+
+
+def brokers_of(place: Place) -> list[BrokerRef]:
+    """The brokers that were named."""
+    return find_brokers(place.brokers)
 
 
 def lake_folder(place: Place) -> Path:
     """The lake's folder: the one that was named, else the one in the state folder of the only workspace there is."""
     if place.lake is not None:
         return place.lake
-    if place.hubs or len(place.workspaces) > 1 or any("*" in each or "?" in each for each in place.workspaces):
+    if (
+        place.hubs
+        or len(place.workspaces) > 1
+        or any("*" in each or "?" in each for each in place.workspaces)
+        or (place.brokers and not place.workspaces)
+    ):
         raise InvalidInput("Name the lake with --lake: what was named is not a single workspace")
     workspace = discovery.at(Path(place.workspaces[0])) if place.workspaces else discovery.discover()
     return workspace.state / LAKE_NAME
@@ -68,7 +83,7 @@ def open_or_create_lake(place: Place) -> Lake:
 
 def settings_of(place: Place) -> Settings:
     """The settings of the first workspace that was named, or of the nearest; the defaults where there is none."""
-    if place.workspaces or not (place.hubs or place.lake):
+    if place.workspaces or not (place.hubs or place.brokers or place.lake):
         hub = find_hubs(place.workspaces)[0]
         return load_settings(discovery.at(Path(hub.source)).config)
     return Settings()

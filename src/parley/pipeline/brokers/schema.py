@@ -90,8 +90,13 @@ MESSAGES: Final = (
     " LEFT JOIN client_message_dedupe AS d ON d.broker_message_id = h.broker_message_id"
     " WHERE h.mesh_id = {mesh} AND h.history_id > {lo} AND h.history_id <= {hi} ORDER BY h.history_id"
 )
-DELIVERY_BOUNDS: Final = "SELECT coalesce(max(delivery_id), 0) FROM delivery_queue"
+DELIVERY_BOUNDS: Final = "SELECT coalesce(min(delivery_id), 0), coalesce(max(delivery_id), 0) FROM delivery_queue"
 DELIVERIES: Final = (
     f"SELECT {', '.join(STORED_DELIVERIES.names)} FROM delivery_queue"
     " WHERE delivery_id > {lo} AND delivery_id <= {hi} ORDER BY delivery_id"
 )
+STORED_IDENTITIES: Final = _schema("history_id", "broker_message_id")
+IDENTITIES: Final = (
+    "SELECT history_id, broker_message_id FROM message_history WHERE mesh_id = {mesh} ORDER BY history_id"
+)
+"""Which message has which number, for a mesh."""

@@ -58,4 +58,6 @@ class Findings:
     """Events per start."""
     irregularities: list[Row] = field(default_factory=list[Row])
     quarantine: list[Row] = field(default_factory=list[Row])
+    deliveries: list[Row] = field(default_factory=list[Row])
+    """What became of deliveries, per mesh and priority."""
     checks: list[Check] = field(default_factory=list[Check])

@@ -8,6 +8,7 @@ from parley.core.files import write_atomic
 from parley.pipeline.lake import Lake
 from parley.pipeline.report.checks import all_checks
 from parley.pipeline.report.findings import Findings
+from parley.pipeline.report.mesh import read_deliveries
 from parley.pipeline.report.page import render
 from parley.pipeline.report.reading import read_findings
 
@@ -27,6 +28,7 @@ def report_path(lake: Lake) -> Path:
 def make_report(spark: "SparkSession", lake: Lake, path: Path, *, clock: Clock | None = None) -> Findings:
     """Writes the report of the lake to the file and returns what it tells. Raises ``LakeNotFound`` without gold."""
     found = read_findings(spark, lake)
+    found.deliveries = read_deliveries(lake)
     found.checks = all_checks(lake, found.hubs)
     html = render(found, made_at_ms=(clock or SystemClock()).now_ms())
     write_atomic(path, html.encode(), FILE_MODE)

@@ -57,6 +57,14 @@ def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Marku
     return element("div", element("table", content), class_="table", tabindex="0", role="region", aria_label=caption)
 
 
+def section(anchor: str, title: str, content: Iterable[Markup], lead: str = "") -> Markup:
+    """A part of the page under a heading of its own."""
+    heading = [element("h2", title, id=f"{anchor}-title")]
+    if lead:
+        heading.append(element("p", lead, class_="lead"))
+    return element("section", [*heading, *content], id=anchor, aria_labelledby=f"{anchor}-title")
+
+
 def _cells(columns: Sequence[Column], row: Sequence[Markup | str]) -> list[Markup]:
     first, *others = zip(columns, row, strict=True)
     cells = [element("th", first[1], scope="row")]

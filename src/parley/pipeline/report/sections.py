@@ -1,11 +1,11 @@
 """The parts of the report, from the headline to the checks: headings, figures, tables and sentences."""
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from parley.pipeline.report import words
 from parley.pipeline.report.findings import Check, Findings, Row, Verdict
-from parley.pipeline.report.markup import Column, Markup, element, table
+from parley.pipeline.report.markup import Column, Markup, element, section, table
+from parley.pipeline.report.mesh import mesh
 from parley.pipeline.report.network import draw_network
 
 _VERDICTS: Final[dict[Verdict, str]] = {"ok": "passed", "warn": "look", "error": "failed", "unknown": "not run"}
@@ -52,7 +52,7 @@ def all_sections(found: Findings) -> list[Markup]:
     """The report from top to bottom."""
     if not found.totals.get("messages"):
         note = element("p", "Nobody has said anything yet. The charts come with the first messages.", class_="empty")
-        return [_section("activity", "Activity", [note]), hubs(found), checks(found)]
+        return [section("activity", "Activity", [note]), hubs(found), *mesh(found), checks(found)]
     return [
         headline(found),
         activity(found),
@@ -61,15 +61,9 @@ def all_sections(found: Findings) -> list[Markup]:
         topics(found),
         work(found),
         hubs(found),
+        *mesh(found),
         checks(found),
     ]
-
-
-def _section(anchor: str, title: str, content: Iterable[Markup], lead: str = "") -> Markup:
-    heading = [element("h2", title, id=f"{anchor}-title")]
-    if lead:
-        heading.append(element("p", lead, class_="lead"))
-    return element("section", [*heading, *content], id=anchor, aria_labelledby=f"{anchor}-title")
 
 
 def _figure(chart: str, title: str, told: str, data: Markup | None = None, wide: bool = False) -> Markup:
@@ -127,7 +121,7 @@ def activity(found: Findings) -> Markup:
     heat = "No hour stands out."
     if peak is not None:
         heat = f"The liveliest hour is {_WEEKDAYS[peak['weekday']]}, {peak['hour']:02d}:00 UTC."
-    return _section(
+    return section(
         "activity",
         "Activity",
         [
@@ -143,7 +137,7 @@ _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Sat
 def answers(found: Findings) -> Markup:
     """Who answers whom, and how fast."""
     if not found.pairs:
-        return _section("answers", "Who answers whom", [element("p", "Nobody answered anybody yet.", class_="empty")])
+        return section("answers", "Who answers whom", [element("p", "Nobody answered anybody yet.", class_="empty")])
     first = found.pairs[0]
     told = (
         f"An arrow leads from who answers to who asked; the thicker, the more often. Most often"
@@ -182,7 +176,7 @@ def answers(found: Findings) -> Markup:
     )
     buckets = [(row["up_to"], words.number(row["reply"]), words.number(row["next"])) for row in found.latencies]
     waited = [Column("up to"), Column("by reply", True), Column("by speaking next", True)]
-    return _section(
+    return section(
         "answers",
         "Who answers whom",
         [
@@ -232,7 +226,7 @@ def agents(found: Findings) -> Markup:
     content = [table("Agents", columns, rows, "None.")]
     if totals["edited"] or totals["moved"] or totals["deleted"]:
         content.append(_figure("rates", "Edited, moved, deleted", "The share of each agent's own messages.", wide=True))
-    return _section("agents", "Agents", content, lead)
+    return section("agents", "Agents", content, lead)
 
 
 def _bar(value: int, most: int) -> Markup:
@@ -297,7 +291,7 @@ def topics(found: Findings) -> Markup:
         Column("messages", True),
         Column("waiting for", True),
     ]
-    return _section(
+    return section(
         "topics",
         "Topics",
         [
@@ -318,7 +312,7 @@ def _state(text: str, tone: str) -> Markup:
 def work(found: Findings) -> Markup:
     """Tasks and leases."""
     if not found.tasks.get("tasks") and not found.leases:
-        return _section("tasks", "Tasks and leases", [element("p", "There are none in these hubs.", class_="empty")])
+        return section("tasks", "Tasks and leases", [element("p", "There are none in these hubs.", class_="empty")])
     tasks = found.tasks
     tiles = [
         _tile("Tasks", words.number(tasks["tasks"]), f"{words.number(tasks['completed'])} completed"),
@@ -357,7 +351,7 @@ def work(found: Findings) -> Markup:
         Column("holder"),
         *(Column(name, True) for name in ("leases", "exclusive", "active", "expired", "held, median")),
     ]
-    return _section(
+    return section(
         "tasks",
         "Tasks and leases",
         [
@@ -395,7 +389,7 @@ def hubs(found: Findings) -> Markup:
         peak = max(row["events"] for row in found.health)
         content.append(_figure("health", "Events by the hour", f"At most {words.number(peak)} in an hour.", wide=True))
     content += _oddities(found)
-    return _section("hubs", "Hub health", content)
+    return section("hubs", "Hub health", content)
 
 
 def _oddities(found: Findings) -> list[Markup]:
@@ -454,7 +448,7 @@ def checks(found: Findings) -> Markup:
     )
     rows = [(words.name(check.name), _verdict(check), check.message) for check in ranked]
     columns = [Column("check"), Column("verdict"), Column("what was found")]
-    return _section("checks", "Quality checks", [table("Quality checks", columns, rows, "Nothing was checked.")], lead)
+    return section("checks", "Quality checks", [table("Quality checks", columns, rows, "Nothing was checked.")], lead)
 
 
 def _verdict(check: Check) -> Markup:

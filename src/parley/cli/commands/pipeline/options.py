@@ -44,11 +44,23 @@ _MasterOption = Annotated[
 _RemoteOption = Annotated[str | None, typer.Option("--remote", metavar="URL", help="Spark Connect: sc://HOST:PORT.")]
 
 
+BrokersOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--broker",
+        metavar="FILE|URL",
+        help="A broker's file, or postgresql://…; repeatable. Without --workspace and --hub, only brokers are read.",
+    ),
+]
+
+
 class Place(NamedTuple):
     """Which hubs, which lake and which Spark a command is about, as the user said it."""
 
     workspaces: tuple[str, ...] = ()
     hubs: tuple[str, ...] = ()
+    brokers: tuple[str, ...] = ()
+    """Only commands that read brokers have an option for them; see ``with_brokers``."""
     token_file: Path | None = None
     lake: Path | None = None
     master: str | None = None
@@ -57,6 +69,10 @@ class Place(NamedTuple):
 
 class PipelineCall(Call):
     """One call of one command of the pipeline."""
+
+    def with_brokers(self, named: list[str] | None) -> Place:
+        """The place with the brokers that a command was given."""
+        return self.place._replace(brokers=tuple(named or ()))
 
     def __init__(self, shared: Shared, place: Place) -> None:
         super().__init__(shared)
@@ -101,7 +117,7 @@ def _with_place(function: Callable[..., int | None]) -> Callable[..., int | None
     ) -> int | None:
         before = given_before(ctx)
         named = workspace or ([str(before.workspace)] if before.workspace is not None else [])
-        place = Place(tuple(named), tuple(hub or ()), token_file, lake, master, remote)
+        place = Place(tuple(named), tuple(hub or ()), (), token_file, lake, master, remote)
         shared = Shared(None, json or before.json, no_color or before.no_color)
         return function(PipelineCall(shared, place), **own)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from parley.cli.commands.pipeline.audit import show_audit
-from parley.cli.commands.pipeline.options import PipelineCall, pipeline_command
+from parley.cli.commands.pipeline.options import BrokersOption, PipelineCall, pipeline_command
 from parley.cli.commands.pipeline.report import OpenOption, OutOption, show_report
 from parley.core.exits import Exit
 
@@ -15,7 +15,13 @@ AuditOption = Annotated[
 
 
 @pipeline_command("run")
-def run(call: PipelineCall, open_it: OpenOption = False, out: OutOption = None, audit: AuditOption = False) -> int:
+def run(
+    call: PipelineCall,
+    open_it: OpenOption = False,
+    out: OutOption = None,
+    audit: AuditOption = False,
+    broker: BrokersOption = None,
+) -> int:
     """Take in what is new, build the tables, check them, and draw the report.
 
     Each stage commits by itself, and only what changed is done again. The lake's own checks are done each time: gaps,
@@ -23,9 +29,9 @@ def run(call: PipelineCall, open_it: OpenOption = False, out: OutOption = None, 
     """
     work = call.work("run")
     with call.progress() as progress:
-        made: dict[str, Any] = work.run_pipeline(call.place, progress, out, with_audit=audit)
+        made: dict[str, Any] = work.run_pipeline(call.with_brokers(broker), progress, out, with_audit=audit)
     audited: Any = made.pop("audit", None)
-    for problem in made["ingest"]["problems"]:
+    for problem in (*made["ingest"]["problems"], *made["ingest"]["brokers"]["problems"]):
         call.out.note(f"Problem: {problem}")
     for check in made["checks"]:
         if check["verdict"] in ("warn", "error"):

@@ -3,10 +3,16 @@
 from typing import Final
 
 from parley.core.pipeline_errors import LakeNotFound
-from parley.pipeline.lake.catalogue import bronze, gold, silver, vectors
+from parley.pipeline.lake.catalogue import bronze, gold, mesh, silver, vectors
 from parley.pipeline.lake.tables import Table
 
-TABLES: Final[tuple[Table, ...]] = (*bronze.TABLES, *silver.TABLES, *gold.TABLES, *vectors.TABLES)
+TABLES: Final[tuple[Table, ...]] = (
+    *bronze.TABLES,
+    *silver.TABLES,
+    *gold.TABLES,
+    *vectors.TABLES,
+    *mesh.TABLES,
+)
 
 
 def find_table(view: str) -> Table:
