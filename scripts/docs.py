@@ -228,6 +228,13 @@ def daemon_settings() -> str:
     return table("key|default|allowed|meaning", rows)
 
 
+def broker_settings() -> str:
+    from parley.core.broker_settings import broker_setting_specs
+
+    rows = ((code(each.name), _default(each), allowed_values(each), each.meaning) for each in broker_setting_specs())
+    return table("key|default|allowed|meaning", rows)
+
+
 def daemon_metrics() -> str:
     from parley.core.daemon_metrics import DAEMON_METRICS
 
@@ -571,6 +578,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "daemon-routes": daemon_routes,
     "daemon-settings": daemon_settings,
     "daemon-metrics": daemon_metrics,
+    "broker-settings": broker_settings,
     "broker-methods": broker_methods,
     "broker-notices": broker_notices,
     "broker-routes": broker_routes,

@@ -12,6 +12,7 @@ from parley.app.doctor import examine
 from parley.app.make import make_workspace
 from parley.broker.http import ROUTES
 from parley.client import AsyncClient, Client
+from parley.core.broker_settings import broker_setting_specs
 from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.orphans import CHECKS as ORPHAN_CHECKS
@@ -52,6 +53,7 @@ EXPECTED = {
         *(f"`{route.method} {route.path}`" for route in DAEMON_ROUTES),
         *(f"`{kind}`" for kind in get_args(EventKind)),
     ],
+    "docs/broker.md": [f"`{setting.name}`" for setting in broker_setting_specs()],
     "docs/operations.md": [
         *(f"`{setting.name}`" for setting in PUBLIC.settings),
         *(f"`{metric.name}`" for metric in PUBLIC.metrics),

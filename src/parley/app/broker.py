@@ -1,25 +1,40 @@
-"""Serving meshes: a broker in this process, until it is told to stop."""
+"""Serving meshes: a broker in this process or in one of its own, and what is done to what it holds."""
 
+import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from parley import __version__
+from parley.app.detached import detach
+from parley.core.broker_settings import BrokerSettings, broker_setting_specs
 from parley.core.errors import ConfigInvalid
+from parley.core.setting_files import load_settings
 from parley.workspace.trust import parley_home
 
 FOLDER: Final = "broker"
 FILE: Final = "broker.db"
-LOG_LEVEL: Final = "info"
+CONFIG: Final = "broker.toml"
+LOG_NAME: Final = "broker.log"
 LOG_ROTATE_BYTES: Final = 64 * 1024 * 1024
 LOG_KEEP: Final = 5
+_LOG_MODE: Final = 0o600
+_PLACES: Final = {
+    "store": ("store", "address"),
+    "synchronous": ("store", "synchronous"),
+    "message_days": ("retention", "message_days"),
+    "dedupe_days": ("retention", "dedupe_days"),
+    "members_max": ("mesh", "members_max"),
+    "mesh_bytes_max": ("mesh", "bytes_max"),
+}
+"""Where an option of the command stands in the file; the others are in ``[server]`` under their own names."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What ``parley broker up`` was told; None leaves it at the default."""
+    """What ``parley broker up`` was told; None and False leave it to ``broker.toml``."""
 
     store: str | None = None
     folder: Path | None = None
@@ -36,6 +51,35 @@ class UpOptions:
     dedupe_days: int | None = None
     members_max: int | None = None
     mesh_bytes_max: int | None = None
+    log_file: Path | None = None
+
+    def given(self) -> dict[str, Any]:
+        """What was named, with paths that mean the same in every folder."""
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        if self.store is not None and "://" not in self.store:
+            named["store"] = Path(self.store)
+        return {
+            name: str(value.absolute()) if isinstance(value, Path) else value
+            for name, value in named.items()
+            if value is not None and value is not False
+        }
+
+    def arguments(self) -> list[str]:
+        """The same as flags, for a process that will serve."""
+        flags: list[str] = []
+        for name, value in self.given().items():
+            flag = f"--{name.replace('_', '-')}"
+            flags += [flag] if value is True else [flag, str(value)]
+        return flags
+
+    def settings(self) -> BrokerSettings:
+        """``broker.toml`` with the flags laid over it. Raises ``ConfigInvalid``."""
+        settings = load_settings(broker_folder(self.folder) / CONFIG, BrokerSettings(), broker_setting_specs())
+        for name, value in self.given().items():
+            if name not in ("folder", "log_file"):
+                table, key = _PLACES.get(name, ("server", name))
+                settings = replace(settings, **{table: replace(getattr(settings, table), **{key: value})})
+        return settings
 
 
 def broker_folder(folder: Path | None) -> Path:
@@ -44,8 +88,9 @@ def broker_folder(folder: Path | None) -> Path:
 
 
 def broker_store(store: str | None, folder: Path) -> str:
-    """The store that is named, else the file in the folder."""
-    return store or str(folder / FILE)
+    """The store that is named, else that of the settings, else the file in the folder."""
+    address = UpOptions(store=store, folder=folder).settings().store.address
+    return address if "://" in address else str(folder / (address or FILE))
 
 
 def serve(options: UpOptions, *, on_ready: Callable[[dict[str, Any]], None], log_file: Path | None = None) -> int:
@@ -53,12 +98,14 @@ def serve(options: UpOptions, *, on_ready: Callable[[dict[str, Any]], None], log
     from parley.broker.lifecycle import Ready, run_broker
     from parley.serve.logs import configure
 
-    how = broker_options(options)
+    settings = options.settings()
+    how = broker_options(settings, broker_folder(options.folder))
 
     def ready(broker: Ready) -> None:
         on_ready(
             {
                 "status": "running",
+                "pid": os.getpid(),
                 "host": broker.host,
                 "port": broker.port,
                 "url": broker.url,
@@ -69,45 +116,70 @@ def serve(options: UpOptions, *, on_ready: Callable[[dict[str, Any]], None], log
             }
         )
 
-    destination = log_file if log_file is not None else sys.stderr.buffer
-    with configure(LOG_LEVEL, destination, LOG_ROTATE_BYTES, LOG_KEEP) as log:
+    destination = options.log_file or log_file or sys.stderr.buffer
+    with configure(settings.server.log_level, destination, LOG_ROTATE_BYTES, LOG_KEEP) as log:
         return run_broker(how, log.logger, ready)
 
 
-def broker_options(options: UpOptions) -> Any:
-    """The options as the broker wants them. Raises ``ConfigInvalid``."""
-    from parley.broker.lifecycle import BrokerOptions
-    from parley.broker.policy import DEDUPE_DAYS_MIN, DEFAULT_POLICY
+def start_detached(options: UpOptions) -> dict[str, Any]:
+    """Starts a broker in a session of its own; its announcement when it serves, or raises why it does not."""
+    folder = broker_folder(options.folder)
+    options.settings()  # a mistake is told here, before there is a process
+    path = log_path(folder)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
+    named = options.store
+    whole = replace(
+        options, folder=folder, store=str(Path(named).absolute()) if named and "://" not in named else named
+    )
+    return detach("broker", ["broker", "up", "--json", *whole.arguments()], log, path)
 
-    named = {
-        "message_days": options.message_days,
-        "dedupe_days": options.dedupe_days,
-        "members_max": options.members_max,
-        "bytes_max": options.mesh_bytes_max,
-    }
-    policy = replace(DEFAULT_POLICY, **{name: value for name, value in named.items() if value is not None})
+
+def log_path(folder: Path) -> Path:
+    """Where a broker that was started apart writes its log."""
+    return folder / LOG_NAME
+
+
+def broker_options(settings: BrokerSettings, folder: Path) -> Any:
+    """The settings as the broker wants them. Raises ``ConfigInvalid``."""
+    from parley.broker.lifecycle import BrokerOptions
+    from parley.broker.policy import DEDUPE_DAYS_MIN, Policy
+
+    server, retention, address = settings.server, settings.retention, settings.store.address
+    policy = Policy(
+        **_all_of(settings.limits),
+        **_all_of(settings.timing),
+        **_all_of(settings.retention),
+        **_all_of(settings.mesh),
+    )
     policy = replace(policy, delivery_days=min(policy.delivery_days, policy.message_days))
     if policy.dedupe_days and policy.dedupe_days < max(DEDUPE_DAYS_MIN, policy.message_days):
         raise ConfigInvalid(
             f"--dedupe-days must be 0, or at least {DEDUPE_DAYS_MIN} and not less than --message-days",
-            dedupe_days=policy.dedupe_days,
-            message_days=policy.message_days,
+            dedupe_days=retention.dedupe_days,
+            message_days=retention.message_days,
         )
-    folder = broker_folder(options.folder)
-    given = {name: value for name in ("host", "port", "synchronous") if (value := getattr(options, name)) is not None}
     return BrokerOptions(
         folder=folder,
-        store=broker_store(options.store, folder),
-        tls_cert=options.tls_cert,
-        tls_key=options.tls_key,
-        trusted_proxy=options.trusted_proxy,
-        insecure=options.insecure,
-        open_creation=options.open_creation,
-        public_url=options.public_url,
+        store=address if "://" in address else str(folder / (address or FILE)),
+        host=server.host,
+        port=server.port,
+        tls_cert=folder / server.tls_cert if server.tls_cert else None,
+        tls_key=folder / server.tls_key if server.tls_key else None,
+        trusted_proxy=server.trusted_proxy,
+        insecure=server.insecure,
+        open_creation=server.open_creation,
+        public_url=server.public_url or None,
+        synchronous=settings.store.synchronous,
+        drain_seconds=server.drain_seconds,
+        check_hours=settings.check.every_hours,
         policy=policy,
         version=__version__,
-        **given,
     )
+
+
+def _all_of(table: Any) -> dict[str, Any]:
+    return {each.name: getattr(table, each.name) for each in fields(table)}
 
 
 def back_up(store: str | None, folder: Path | None, target: Path) -> dict[str, Any]:

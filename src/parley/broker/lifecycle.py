@@ -9,8 +9,9 @@ import asyncio
 import os
 import secrets
 import signal
+import threading
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from parley.broker.gate import Gate, LaneGate, SqliteGate
 from parley.broker.http import Api, HttpSettings
+from parley.broker.instances import Instance, announced
 from parley.broker.policy import DEFAULT_POLICY, Policy
 from parley.broker.rules.founding import FoundFirst, FoundMesh
 from parley.broker.rules.presence import forget_all_connections
@@ -30,6 +32,7 @@ from parley.broker.session import Setting
 from parley.broker.sqlite_store import SqliteStore, open_sqlite_store
 from parley.broker.store import BrokerStore
 from parley.core import sealing
+from parley.core.broker_errors import BrokerRunning
 from parley.core.clock import Clock, SystemClock, iso
 from parley.core.errors import BindRefused, StartupFailed, WriterLockHeld
 from parley.core.exits import Exit
@@ -42,6 +45,8 @@ from parley.sqlite import Checkpointer, Synchronous
 DEFAULT_PORT: Final = 4717
 POSTGRESQL: Final = ("postgresql://", "postgres://")
 FIRST_SLUG, FIRST_NAME = "home", "Home"
+FIRST_CHECK_SECONDS: Final = 300.0
+"""A start has better things to do than to look at all rows, and whoever restarts daily wants it done, too."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class BrokerOptions:
     public_url: str | None = None
     synchronous: Synchronous = "full"
     drain_seconds: float = 10.0
+    check_hours: float = 24.0
+    """How often all rows are looked at; 0 never."""
     policy: Policy = field(default=DEFAULT_POLICY)
     version: str = ""
 
@@ -104,6 +111,7 @@ def run_broker(
         if bound.asked_port_taken:
             raise StartupFailed(f"Port {options.port} of {options.host} is taken", port=options.port)
         serving = _Serving(options, log, on_ready, clock, instance, store, bound)
+        held.enter_context(announced(options.folder, serving.instance))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(serving.run())
 
@@ -119,7 +127,7 @@ def open_store(options: BrokerOptions, clock: Clock, instance: str | None = None
         missing.hint = "Install it with `pip install 'parley-mesh[postgres]'`."
         raise missing from error
     register_secret(options.store)
-    return PostgresqlStore(options.store, clock, options.policy, instance=instance)
+    return PostgresqlStore(options.store, clock, options.policy, instance=instance, serving=instance is not None)
 
 
 @contextmanager
@@ -129,8 +137,7 @@ def locked(path: Path, instance: str, clock: Clock) -> Generator[None]:
         try:
             lock.acquire({"pid": os.getpid(), "instance_id": instance, "started_at": iso(clock.now_ms())})
         except WriterLockHeld as refusal:
-            refusal.hint = "Use the broker that runs, or stop it first."
-            raise
+            raise BrokerRunning(refusal.message, **refusal.details) from refusal
         yield
 
 
@@ -174,6 +181,20 @@ class _Serving:
         host = f"[{options.host}]" if ":" in options.host else options.host
         self._url = options.public_url or f"{scheme}://{host}:{bound.port}"
 
+    @property
+    def instance(self) -> Instance:
+        """What whoever looks for running brokers is told."""
+        return Instance(
+            pid=os.getpid(),
+            instance_id=self._instance,
+            started_at=iso(self._clock.now_ms()),
+            host=self._options.host,
+            port=self._bound.port,
+            url=self._url,
+            tls=self._options.tls_cert is not None,
+            store="postgresql" if self._options.store.startswith(POSTGRESQL) else "sqlite",
+        )
+
     async def run(self) -> Exit:
         for warning in self._tokens.load():
             self._log.warning("creation_token", problem=warning)
@@ -188,6 +209,7 @@ class _Serving:
         server = self._server(broker)
         serving = asyncio.create_task(server.serve(sockets=[self._bound.socket]))
         timing = asyncio.create_task(broker.run_timers())
+        checking = asyncio.create_task(self._check_now_and_then(metrics))
         try:
             await _until_started(server, serving)
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -195,11 +217,52 @@ class _Serving:
             self._on_ready(await self._ready(gate))
             self._log.info("started", port=self._bound.port, instance_id=self._instance)
             stop = asyncio.create_task(self._stopping.wait())
-            await asyncio.wait({stop, serving, timing}, return_when=asyncio.FIRST_COMPLETED)
+            outdated = asyncio.create_task(broker.outdated.wait())
+            await asyncio.wait({stop, serving, timing, outdated}, return_when=asyncio.FIRST_COMPLETED)
             stop.cancel()
+            outdated.cancel()
         finally:
+            checking.cancel()
             await self._end(broker, gate, checkpointer, server, serving, timing)
         return Exit.OK if self._stopping.is_set() else Exit.ERROR
+
+    async def _check_now_and_then(self, metrics: Metrics) -> None:
+        period = self._options.check_hours * 3600
+        if not period:
+            return
+        await asyncio.sleep(min(period, FIRST_CHECK_SECONDS))
+        while True:
+            await self._check(metrics)
+            await asyncio.sleep(period)
+
+    async def _check(self, metrics: Metrics) -> None:
+        """Looks at all rows over a connection of its own, on a thread that nobody waits for at the end."""
+        from parley.broker.keeping import Checked, check
+
+        loop = asyncio.get_running_loop()
+        looked: asyncio.Future[Checked | Exception] = loop.create_future()
+
+        def look() -> None:
+            try:
+                found: Checked | Exception = check(self._options.store, self._clock, pages=False)
+            except Exception as error:
+                found = error
+            with suppress(RuntimeError):  # the loop is closed: the broker has ended meanwhile
+                loop.call_soon_threadsafe(lambda: looked.cancelled() or looked.set_result(found))
+
+        threading.Thread(target=look, name="parley-check", daemon=True).start()
+        found = await looked
+        if isinstance(found, Exception):
+            metrics.inc("parley_broker_checks_total", 1, "failed")
+            self._log.warning("check_failed", problem=str(found))
+            return
+        metrics.inc("parley_broker_checks_total", 1, "sound" if found.sound else "unsound")
+        metrics.set("parley_broker_orphans", sum(each.times for each in found.orphans))
+        metrics.set("parley_broker_audits_broken", len(found.broken_audits))
+        for each in found.orphans:
+            self._log.error("orphans_found", check=each.check, meaning=each.meaning, times=each.times)
+        for slug, number in found.broken_audits.items():
+            self._log.error("audit_broken", mesh=slug, number=number)
 
     def _gate(self) -> tuple[Gate, Checkpointer | None]:
         store = self._store

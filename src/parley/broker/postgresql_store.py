@@ -27,6 +27,7 @@ from parley.broker.sets import change_for_each, columns_of, select_for_each
 from parley.broker.signals import Signal, signals
 from parley.broker.store import StoreMethods
 from parley.broker.tx import Row, Rule, Tx, meshes_locked
+from parley.core.broker_errors import BrokerRunning
 from parley.core.clock import Clock
 from parley.core.errors import (
     InternalError,
@@ -48,6 +49,8 @@ _WAIT_SECONDS: Final = 30.0
 _CHANNEL: Final = "parley_broker"
 _MIGRATION_LOCK: Final = 7_017_195_380_842_001
 """A number of our own, so that two brokers that start at once do not both make the tables."""
+_SERVED_LOCK: Final = 7_017_195
+"""Held by each broker that serves, and alone by who replaces everything. Its second half is the schema."""
 _NODE_CHARS: Final = 8
 _FAILED: Final = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 
@@ -100,8 +103,19 @@ class PostgresqlTx:
 class PostgresqlStore(StoreMethods):
     """A broker's meshes in a database. Its methods may be called from several threads."""
 
-    def __init__(self, url: str, clock: Clock, policy: Policy = DEFAULT_POLICY, *, instance: str | None = None) -> None:
-        """Connects, and makes or migrates the tables. Raises ``ServiceUnavailable``, ``SchemaTooNew``, …"""
+    def __init__(
+        self,
+        url: str,
+        clock: Clock,
+        policy: Policy = DEFAULT_POLICY,
+        *,
+        instance: str | None = None,
+        serving: bool = False,
+    ) -> None:
+        """Connects, and makes or migrates the tables. Raises ``ServiceUnavailable``, ``SchemaTooNew``, …
+
+        Who is ``serving`` holds a lock of the database that keeps a backup from being restored meanwhile.
+        """
         self.policy = policy
         self.instance = instance or new_uuid()
         self._url = url
@@ -111,6 +125,7 @@ class PostgresqlStore(StoreMethods):
         self._node = self.instance.replace("-", "")[:_NODE_CHARS]
         self._stopping = threading.Event()
         self._listener: threading.Thread | None = None
+        self._lease: Connection | None = None
         self._pool = ConnectionPool(
             url,
             min_size=1,
@@ -120,10 +135,13 @@ class PostgresqlStore(StoreMethods):
             open=False,
         )
         try:
+            if serving:
+                self._lease = self._leased()
             self._pool.open(wait=True, timeout=_WAIT_SECONDS)
             with self._pool.connection() as connection:
                 _migrate(connection)
                 self.broker_id = _meta(connection, "broker_id")
+                self._epoch = _meta(connection, "epoch")
         except _FAILED as error:
             self.close()
             raise _unreachable(error) from error
@@ -149,6 +167,8 @@ class PostgresqlStore(StoreMethods):
         self._stopping.set()
         if self._listener is not None:
             self._listener.join()
+        if self._lease is not None:
+            self._lease.close()
         self._pool.close()
 
     def _together(self, rules: Sequence[Rule[Any]]) -> list[Outcome[Any]]:
@@ -209,14 +229,34 @@ class PostgresqlStore(StoreMethods):
     def _hear(self, on_signal: Callable[[Signal], None]) -> None:
         """Until the store is closed; a connection that is lost is made again. Meanwhile sessions look by themselves."""
         while not self._stopping.is_set():
-            with contextlib.suppress(*_FAILED), psycopg.connect(self._url, autocommit=True) as connection:
+            with contextlib.suppress(*_FAILED), self._leased() as connection:
                 connection.execute(f"LISTEN {_CHANNEL}")
+                if _meta(connection, "epoch") != self._epoch:
+                    on_signal(Signal("", restored=True))
+                    return
                 while not self._stopping.is_set():
                     for notify in connection.notifies(timeout=0.2):
                         signal = msgspec.json.decode(notify.payload, type=Signal)
                         if signal.origin != self.instance:
                             on_signal(signal)
             self._stopping.wait(0.2)
+
+    def _leased(self) -> Connection:
+        """A connection that keeps the database from being replaced for as long as it lives.
+
+        While a restore is under way it waits for its end. What is there then is looked at after.
+        """
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            return lease
+        connection: Connection = psycopg.connect(self._url, autocommit=True)
+        try:
+            connection.execute("SET lock_timeout = '10s'")
+            connection.execute("SELECT pg_advisory_lock_shared(%s, hashtext(current_schema()))", (_SERVED_LOCK,))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
 @lru_cache(maxsize=1024)
@@ -300,6 +340,9 @@ def replace_all(url: str, source: apsw.Connection, clock: Clock, *, force: bool)
     with contextlib.closing(PostgresqlStore(url, clock)) as store:
 
         def replace(tx: Tx) -> int:
+            free = tx.one("SELECT pg_try_advisory_xact_lock(?, hashtext(current_schema()))", _SERVED_LOCK)
+            if free is None or not free[0]:
+                raise BrokerRunning("A broker serves this database")
             earlier = tx.one("SELECT value FROM meta WHERE key = 'epoch'")
             if not force and tx.one("SELECT 1 FROM mesh") is not None:
                 refusal = StartupFailed("The database holds a broker's meshes already")

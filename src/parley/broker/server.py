@@ -74,6 +74,8 @@ class Broker:
         self._lines: dict[str, Line] = {}
         self._under_way: set[asyncio.Future[Any]] = set()
         self._idle = asyncio.Event()
+        self.outdated = asyncio.Event()
+        """Set when another store has taken the place of the one that is served."""
 
     @property
     def policy(self) -> Policy:
@@ -132,6 +134,9 @@ class Broker:
 
     def on_signal(self, signal: Signal) -> None:
         """What another broker on the same database did."""
+        if signal.restored:
+            self._log.error("store_was_restored", hint="start the broker again")
+            self.outdated.set()
         self._wake(signal.wake)
         self._expel(signal.expel)
         self._kick(signal.kick)

@@ -36,6 +36,8 @@ class Signal(msgspec.Struct, frozen=True, omit_defaults=True):
     replaced: tuple[str, ...] = ()
     """Connections, by their ids."""
     told: tuple[Told, ...] = ()
+    restored: bool = False
+    """A backup has taken the place of all that the database held."""
 
 
 def signals(origin: str, values: Iterable[Any]) -> list[Signal]:

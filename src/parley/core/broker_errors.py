@@ -9,9 +9,11 @@ The tree goes on from that of ``errors``::
     ├── AlreadyConnected         └── CreationRefused
     Unavailable
     └── QuotaExceeded
+    LocalError
+    └── BrokerRunning            (a WriterLockHeld with another hint)
 """
 
-from parley.core.errors import Refused, Unavailable
+from parley.core.errors import Refused, Unavailable, WriterLockHeld
 from parley.core.exits import Exit
 
 
@@ -129,3 +131,10 @@ class QuotaExceeded(Unavailable):
     retry_after_seconds = 60.0
     spoken_by = "broker"
     hint = "Old messages go when their time is over; the broker's operator can raise the quota."
+
+
+class BrokerRunning(WriterLockHeld):
+    """A broker serves this store. It is the same refusal, but another way out."""
+
+    spoken_by = "broker"
+    hint = "Use the broker that runs, or stop it first with `parley broker down`."

@@ -74,6 +74,9 @@ BROKER_METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_broker_acknowledged_total", "counter", "deliveries that daemons said they have"),
     MetricSpec("parley_broker_deliveries_waiting", "gauge", "deliveries that are queued or leased", warn=1_000_000),
     MetricSpec("parley_broker_swept_total", "counter", "messages removed because of their age"),
+    MetricSpec("parley_broker_checks_total", "counter", "looks at all that the store holds, by outcome", ("outcome",)),
+    MetricSpec("parley_broker_orphans", "gauge", "rows that did not fit at the last look", warn=1),
+    MetricSpec("parley_broker_audits_broken", "gauge", "audit chains that did not hold at the last look", warn=1),
 )
 """What a broker counts; its own ``/metrics`` shows these."""
 

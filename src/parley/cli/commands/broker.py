@@ -1,12 +1,14 @@
 """``parley broker``: the server that the daemons of a mesh meet at."""
 
-import sys
+import traceback
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
+from parley.cli.announce import Announcer
 from parley.cli.call import Call, command, group, load_app
+from parley.core.errors import ParleyError, StartupFailed
 from parley.core.exits import Exit
 
 app = group("Serve meshes of daemons, and keep what a broker holds.")
@@ -16,6 +18,10 @@ StoreOption = Annotated[
     typer.Option("--store", metavar="FILE|URL", help="A file, or postgresql://…; else a file in the folder."),
 ]
 FolderOption = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="Instead of ~/.parley/broker.")]
+_PortOption = Annotated[
+    int | None, typer.Option("--port", min=1, max=65_535, help="Only the one on this port; several may share a folder.")
+]
+_READY = {True: "yes", False: "no", None: "not asked"}
 
 
 @command(app, "up")
@@ -57,12 +63,16 @@ def up(
         int | None, typer.Option("--mesh-bytes-max", min=1024, help="Stored bytes of a new mesh: 1 GiB.")
     ] = None,
     log_file: Annotated[Path | None, typer.Option("--log-file", metavar="FILE", help="Instead of stderr.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="In the background; its log is in the folder.")] = False,
+    report_fd: Annotated[int | None, typer.Option("--report-fd", hidden=True)] = None,
 ) -> int:
     """Serve meshes until it is told to stop.
 
-    As long as nobody has joined a mesh here, each start prints an invite for the owner of the first one.
+    What is not named here stands in broker.toml in the folder. As long as nobody has joined a mesh here, each start
+    prints an invite for the owner of the first one.
     """
     broker = load_app("broker")
+    announcer = Announcer(call, report_fd, _words)
     options = broker.UpOptions(
         store=store,
         folder=folder,
@@ -79,20 +89,56 @@ def up(
         dedupe_days=dedupe_days,
         members_max=members_max,
         mesh_bytes_max=mesh_bytes_max,
+        log_file=log_file,
     )
+    try:
+        if detach:
+            announcer.ready(broker.start_detached(options))
+            return Exit.OK
+        apart = None if report_fd is None else broker.log_path(broker.broker_folder(folder))
+        return broker.serve(options, on_ready=announcer.ready, log_file=apart)
+    except Exception as error:
+        if report_fd is None:
+            raise
+        known = error if isinstance(error, ParleyError) else StartupFailed(f"{type(error).__name__}: {error}")
+        if known is not error:
+            traceback.print_exc()
+        announcer.failed(known)  # to the process that waits for word of this one
+        return known.exit_code
 
-    def ready(report: dict[str, Any]) -> None:
-        if call.json:
-            call.out.data(report)
-        else:
-            call.out.line(f"The broker is running at {report['url']}.")
-            if report["owner_invite"] is not None:
-                call.out.line(
-                    f"Nobody has joined yet. The owner of the first mesh joins with:\n{report['owner_invite']}"
-                )
-        sys.stdout.flush()
 
-    return broker.serve(options, on_ready=ready, log_file=log_file)
+@command(app, "down")
+def down(
+    call: Call,
+    folder: FolderOption = None,
+    port: _PortOption = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.0, metavar="SECONDS", help="Then it is killed.", show_default=True)
+    ] = 30.0,
+) -> None:
+    """Stop the brokers that serve from the folder. Daemons come back by themselves when one is there again."""
+    stopped = load_app("broker_running").stop(folder, port, timeout)
+    if call.json:
+        call.out.data({"status": "stopped" if stopped else "already_stopped", "brokers": stopped})
+        return
+    for each in stopped:
+        how = "was killed" if each["killed"] else "has stopped"
+        call.out.line(f"The broker on port {each['port']} (process {each['pid']}) {how}.")
+    if not stopped:
+        call.out.line("No broker is running.")
+
+
+@command(app, "status")
+def status(call: Call, folder: FolderOption = None, port: _PortOption = None) -> int:
+    """Show the brokers that serve from the folder. Exits with 3 when there is none."""
+    running = load_app("broker_running")
+    found: list[dict[str, Any]] = [running.shown(each) for each in running.running(folder, port)]
+    if call.json:
+        call.out.data({"status": "running" if found else "not_running", "brokers": found})
+    else:
+        rows = [(each["url"], each["pid"], each["store"], _READY[each["ready"]], each["started_at"]) for each in found]
+        call.out.table(["url", "process", "store", "takes writes", "since"], rows, empty="No broker is running.")
+    return Exit.OK if found else Exit.UNREACHABLE
 
 
 @command(app, "backup")
@@ -148,3 +194,10 @@ def check(call: Call, store: StoreOption = None, folder: FolderOption = None) ->
         if found["sound"]:
             call.out.line("All fits.")
     return Exit.OK if found["sound"] else Exit.DAMAGE
+
+
+def _words(report: dict[str, Any]) -> str:
+    text = f"The broker is running at {report['url']}."
+    if report["owner_invite"] is None:
+        return text
+    return f"{text}\nNobody has joined yet. The owner of the first mesh joins with:\n{report['owner_invite']}"

@@ -1,0 +1,59 @@
+"""Which brokers serve from a folder: each holds a lock of its own there for as long as it lives, and says where it is.
+
+A file is served by one broker, a PostgreSQL database by several, also from one folder. What a killed one left behind is
+not locked, and is removed by whoever looks next.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from parley.serve.lock import InstanceLock, probe
+
+FOLDER: Final = "instances"
+
+
+class Instance(msgspec.Struct, frozen=True):
+    """A broker that serves."""
+
+    pid: int
+    instance_id: str
+    started_at: str
+    host: str
+    port: int
+    url: str
+    tls: bool
+    store: str
+    """``sqlite`` or ``postgresql``; the address may hold a password."""
+
+
+@contextmanager
+def announced(folder: Path, instance: Instance) -> Generator[None]:
+    """Says that the broker is there, until the end."""
+    path = lock_of(folder, instance)
+    with InstanceLock(path) as lock:
+        lock.acquire(msgspec.to_builtins(instance))
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def instances(folder: Path) -> list[Instance]:
+    """Those that live, the oldest first."""
+    found: list[Instance] = []
+    for path in sorted((folder / FOLDER).glob("*.lock")):
+        if probe(path) is None:
+            path.unlink(missing_ok=True)
+            continue
+        with suppress(OSError, msgspec.DecodeError):  # it has just ended, or just begun
+            found.append(msgspec.json.decode(path.read_bytes(), type=Instance))
+    return sorted(found, key=lambda each: (each.started_at, each.instance_id))
+
+
+def lock_of(folder: Path, instance: Instance) -> Path:
+    """The file that the instance locks."""
+    return folder / FOLDER / f"{instance.instance_id}.lock"
