@@ -114,3 +114,18 @@ def test_strict_parsing_refuses_what_is_not_json(text: str | bytes) -> None:
 
 def test_strict_parsing_reads_json() -> None:
     assert parse_strict(b'{"a":[1,null,"\xc3\xa9"]}') == {"a": [1, None, "é"]}
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
+def test_a_list_of_texts_is_written_as_it_is_inside_of_another_value(texts: list[str]) -> None:
+    assert canonical_json({"": texts}) == b'{"":' + canonical_json(texts) + b"}"
+
+
+def test_a_text_of_every_kind_of_character_is_written_the_same_alone_and_in_a_list() -> None:
+    everything = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x10000), 0x1F600, 0x10FFFF)))
+    assert canonical_json([everything]) == b"[" + canonical_json(everything) + b"]"
+
+
+def test_a_list_with_half_a_character_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        canonical_json(["\ud800"])

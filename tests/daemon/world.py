@@ -43,7 +43,7 @@ def message(client_id: str = "m-1", text: str = "hello", **changes: Any) -> Mess
 def sealed(asked: Message) -> Sealed:
     """Not secret, but frozen: as good as sealed for a rule that never looks inside."""
     body = b"sealed:" + asked.payload
-    return Sealed(ALICE, body, 3, sealed_fingerprint(asked, base64.b64encode(body).decode(), 3))
+    return Sealed(ALICE, body, 3, sealed_fingerprint(asked, body, 3))
 
 
 def put(db: apsw.Connection, asked: Message, *, now_ms: int = NOW) -> Taken:

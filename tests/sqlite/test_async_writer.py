@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from parley.core.errors import DatabaseCorrupt, InternalError, NotFound, ServiceUnavailable, ShuttingDown
-from parley.sqlite import Batch
+from parley.sqlite import Batch, async_writer
 from parley.sqlite.async_writer import AsyncWriter
 from tests.sqlite.rows import insert, insert_then_refuse, numbers
 from tests.sqlite.test_writer import DEADLINE_SECONDS, Held, leave
@@ -63,6 +63,33 @@ async def test_a_hook_that_fails_leaves_nobody_waiting(connection: apsw.Connecti
     assert await writer.run(insert(1)) == 1
     assert [type(error) for error in reported] == [RuntimeError]
     await writer.stop()
+
+
+async def test_a_write_that_nobody_waits_for_is_committed_with_the_next(
+    connection: apsw.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_writer, "LATER_SECONDS", 3600.0)
+    sizes: list[int] = []
+    writer = AsyncWriter(connection, after_commit=lambda batch: sizes.append(len(batch)))
+    later = [writer.run_later(insert(number)) for number in range(3)]
+    assert await writer.run(insert(3)) == 3
+    assert await asyncio.gather(*later) == [0, 1, 2]
+    assert sizes == [4]
+    await writer.stop()
+
+
+async def test_a_write_that_nobody_waits_for_is_committed_alone_in_the_end(writer: AsyncWriter) -> None:
+    assert await writer.run_later(insert(1)) == 1
+    with pytest.raises(NotFound):
+        await writer.run_later(insert_then_refuse(2))
+
+
+async def test_a_writer_that_stops_leaves_out_no_write_that_could_wait(connection: apsw.Connection) -> None:
+    writer = AsyncWriter(connection)
+    later = writer.run_later(insert(1))
+    assert await writer.stop(timeout=DEADLINE_SECONDS)
+    assert await later == 1
+    assert numbers(connection) == {1}
 
 
 async def test_a_caller_that_went_away_does_not_undo_its_write(

@@ -67,7 +67,7 @@ class SqliteTx:
         return [self._cursor.execute(sql, values).fetchall() for values in rows]
 
     def many(self, sql: str, rows: Iterable[Row]) -> list[Row]:
-        return self._cursor.executemany(sql, rows).fetchall()
+        return [row for values in rows for row in self._cursor.execute(sql, values).fetchall()]
 
     def new_id(self, prefix: str) -> str:
         return self._ids.new(prefix, self.now_ms)

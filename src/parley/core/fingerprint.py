@@ -6,11 +6,14 @@ parts are separated by NUL, none may contain one; control characters are refused
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from parley.core.canonical import canonical_json
 from parley.core.errors import InvalidInput
 
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f]")
 PREFIX_BYTES = 8
 """How much of a fingerprint a refusal shows: enough to compare, too little to search for the content."""
 
@@ -33,7 +36,7 @@ def request_fingerprint(
         ("reply_to", reply_to),
         ("priority", priority),
     ):
-        if any(character < " " or character == "\x7f" for character in part):
+        if _CONTROLS.search(part):
             raise InvalidInput(f"{name} must not contain control characters", field=name)
     meta_text = canonical_json(dict(meta)) if meta else b""
     body_hash = hashlib.sha256(body).hexdigest().encode("ascii")

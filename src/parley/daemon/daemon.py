@@ -243,13 +243,13 @@ class Daemon:
         message = await self.gate.check(replace(message, meta=signed(message.meta, asked.session)))
         sealed = self._sealed(message)
         row_id, now_ms = self.store.new_id(OUT), self.clock.now_ms()
-        taken = await self.store.write_outbox(
+        written = self.store.write_outbox(
             lambda db: accept(db, message, fingerprint, sealed, row_id=row_id, now_ms=now_ms)
         )
         mesh = self.meshes.get(destination.mesh_id)
         if mesh is not None:
-            mesh.runner.wake()
-        return taken
+            mesh.runner.wake()  # to take the row is to write, too: both are one commit
+        return await written
 
     async def requeue(
         self, name: str, *, new_client_id: str | None, patched: str | None, force: bool, by: str = "operator"

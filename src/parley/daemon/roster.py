@@ -6,6 +6,7 @@ them is taken while the broker is away.
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -31,7 +32,7 @@ class Peer(msgspec.Struct, frozen=True):
     state: str = "active"
 
 
-class Roster(msgspec.Struct, frozen=True):
+class Roster(msgspec.Struct, frozen=True, dict=True):
     """The members of one mesh; None while the broker has not been asked yet."""
 
     mesh_id: str
@@ -40,6 +41,15 @@ class Roster(msgspec.Struct, frozen=True):
 
     def active(self) -> list[Peer]:
         return [peer for peer in self.peers or () if peer.state == "active"]
+
+    @cached_property
+    def names(self) -> dict[str, list[Peer]]:
+        """The active members by what each may be called: its key, its id, its name in any case."""
+        found: dict[str, list[Peer]] = {}
+        for peer in self.active():
+            for name in {peer.pubkey, peer.member_id, peer.display_name.casefold()}:
+                found.setdefault(name, []).append(peer)
+        return found
 
 
 def peers_of(answer: Any) -> list[Peer]:
@@ -100,11 +110,11 @@ def _only(rosters: Sequence[Roster]) -> Roster:
 
 
 def _matching(to: str, roster: Roster) -> Iterable[Peer]:
-    wanted = to.casefold()
-    for peer in roster.active():
-        named = to in (peer.pubkey, peer.member_id) or peer.display_name.casefold() == wanted
-        if named or (_KEY_PART.fullmatch(to) and peer.pubkey.startswith(to)):
-            yield peer
+    exact, folded = roster.names.get(to, []), roster.names.get(to.casefold(), [])
+    found = [*exact, *(peer for peer in folded if peer not in exact and peer.display_name.casefold() == to.casefold())]
+    if _KEY_PART.fullmatch(to):
+        found += [peer for peer in roster.active() if peer.pubkey.startswith(to) and peer not in found]
+    return found
 
 
 def _ambiguous(to: str, matches: Sequence[tuple[Roster, Peer]]) -> Exception:

@@ -5,8 +5,8 @@ carried out in order; what takes time goes on in tasks, whose results are told t
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 import apsw
 from structlog.typing import FilteringBoundLogger
@@ -48,6 +48,7 @@ from parley.wire.broker import (
     encode_frame,
 )
 
+T = TypeVar("T")
 FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
 OPEN_SECONDS: Final = 10.0
 LEAVE_SECONDS: Final = 10.0
@@ -91,7 +92,11 @@ class MeshRunner:
         self._on_end = on_end
         self._connection: _Connection | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._settlements = _Gathered(self._spawn, self._settle)
+        self._pushes = _Gathered(self._spawn, self._store_pushes)
+        self._told = _Gathered(self._spawn, self._tell)
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._loop = asyncio.get_running_loop()
 
@@ -137,15 +142,18 @@ class MeshRunner:
         self._set_timer()
 
     def _set_timer(self) -> None:
+        """A timer that is early is left as it is: deadlines move with every frame, mostly away."""
+        deadline = self.machine.deadline
+        if deadline is None or (self._timer is not None and self._timer_at <= deadline):
+            return
         if self._timer is not None:
             self._timer.cancel()
-        deadline = self.machine.deadline
-        self._timer = None
-        if deadline is not None:
-            delay = max(0.0, deadline - self._clock.monotonic())
-            self._timer = self._loop.call_later(delay, self._on_timer)
+        self._timer_at = deadline
+        delay = max(0.0, deadline - self._clock.monotonic())
+        self._timer = self._loop.call_later(delay, self._on_timer)
 
     def _on_timer(self) -> None:
+        self._timer = None
         self._step(self.machine.on_timer(self._now()))
 
     def _do(self, effect: Effect) -> None:
@@ -160,16 +168,16 @@ class MeshRunner:
             case Take():
                 self._spawn(self._take(effect.limit))
             case Settle():
-                self._spawn(self._settle(effect.settlements))
+                self._settlements.add(effect.settlements)
             case Store():
-                self._spawn(self._store_pushes(effect.pushes))
+                self._pushes.add(effect.pushes)
             case Agree():
                 self.terms = effect.terms
                 self._spawn(self._agree(effect))
             case Reply():
                 self._answer(effect)
             case Tell():
-                self._spawn(self._tell(effect))
+                self._told.add((effect,))
             case Heed():
                 self._on_notice(effect.notice)
             case End():
@@ -195,7 +203,7 @@ class MeshRunner:
             due = Due([], now_ms + round(AGAIN_SECONDS * 1000), [])
         self._step(self.machine.on_taken(due, self._now()))
 
-    async def _settle(self, settlements: tuple[Settlement, ...]) -> None:
+    async def _settle(self, settlements: Sequence[Settlement]) -> None:
         """Writes until it is written: what the broker said is not heard a second time."""
 
         def write(db: apsw.Connection) -> None:
@@ -204,7 +212,7 @@ class MeshRunner:
 
         while True:
             try:
-                await self._store.write_outbox(write)
+                await self._store.write_outbox_later(write)
                 return
             except ParleyError as error:
                 self._log.warning("outbox_not_written", mesh=self.member.mesh_slug, code=error.code)
@@ -212,32 +220,24 @@ class MeshRunner:
                     return  # at the next start the row is in flight, and is sent and recognised again
                 await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _store_pushes(self, pushes: tuple[Push, ...]) -> None:
-        ids = [self._store.new_id(IN) for _ in pushes]
-        member, now_ms = self.member, self._clock.now_ms()
+    async def _store_pushes(self, pushes: Sequence[Push]) -> None:
+        """Each in a rule of its own, so that one that cannot be stored keeps no other out."""
+        outcomes = await asyncio.gather(*(self._store_push(each) for each in pushes), return_exceptions=True)
+        stored = [each for each in outcomes if isinstance(each, Received)]
+        for each in outcomes:
+            if isinstance(each, ParleyError):  # it is not acknowledged, and comes again
+                self._log.warning("delivery_not_stored", mesh=self.member.mesh_slug, code=each.code)
+            elif isinstance(each, BaseException):
+                self._log.error("delivery_not_stored", mesh=self.member.mesh_slug, exc_info=each)
+        if stored:
+            self._on_events([each.event for each in stored if each.event is not None])
+            acks = [DeliveryAcked(each.delivery_id, each.status) for each in stored]
+            self._step(self.machine.on_stored(acks, self._now()))
 
-        def write(db: apsw.Connection) -> list[Received]:
-            return [
-                receive(
-                    db,
-                    push,
-                    self._open_sealed,
-                    mesh_id=member.mesh_id,
-                    recipient_id=member.member_id,
-                    row_id=row_id,
-                    now_ms=now_ms,
-                )
-                for push, row_id in zip(pushes, ids, strict=True)
-            ]
-
-        try:
-            stored = await self._store.write_inbox(write)
-        except ParleyError as error:  # it is not acknowledged, and comes again
-            self._log.warning("delivery_not_stored", mesh=member.mesh_slug, code=error.code)
-            return
-        self._on_events([each.event for each in stored if each.event is not None])
-        acks = [DeliveryAcked(each.delivery_id, each.status) for each in stored]
-        self._step(self.machine.on_stored(acks, self._now()))
+    async def _store_push(self, push: Push) -> Received:
+        row_id, member, now_ms = self._store.new_id(IN), self.member, self._clock.now_ms()
+        ids = {"mesh_id": member.mesh_id, "recipient_id": member.member_id, "row_id": row_id}
+        return await self._store.write_inbox(lambda db: receive(db, push, self._open_sealed, **ids, now_ms=now_ms))
 
     async def _agree(self, agreed: Agree) -> None:
         mesh_id, now_ms = self.member.mesh_id, self._clock.now_ms()
@@ -247,18 +247,22 @@ class MeshRunner:
             self._log.warning("terms_not_written", mesh=self.member.mesh_slug, code=error.code)
         self._on_ready()
 
-    async def _tell(self, told: Tell) -> None:
+    async def _tell(self, told: Sequence[Tell]) -> None:
         mesh_id, now_ms = self.member.mesh_id, self._clock.now_ms()
-        if told.kind == "broker_status":
-            self._log.info("broker_status", mesh=self.member.mesh_slug, **told.data)
+        for each in told:
+            if each.kind == "broker_status":
+                self._log.info("broker_status", mesh=self.member.mesh_slug, **each.data)
+
+        def write(db: apsw.Connection) -> list[DaemonEvent]:
+            return [append_event(db, each.kind, each.data, now_ms=now_ms, mesh_id=mesh_id) for each in told]
+
         try:
-            event = await self._store.write_inbox(
-                lambda db: append_event(db, told.kind, told.data, now_ms=now_ms, mesh_id=mesh_id)
-            )
+            events = await self._store.write_inbox_later(write)
         except ParleyError as error:
-            self._log.warning("event_not_written", kind=told.kind, code=error.code)
+            kinds = sorted({each.kind for each in told})
+            self._log.warning("event_not_written", kind=", ".join(kinds), code=error.code)
             return
-        self._on_events([event])
+        self._on_events(events)
 
     def _answer(self, reply: Reply) -> None:
         future = self._asked.pop(reply.token, None)
@@ -305,6 +309,26 @@ class MeshRunner:
         if connection is self._connection:
             self._connection = None
             self._step(self.machine.on_closed(code, reason, self._now()))
+
+
+class _Gathered(Generic[T]):
+    """What comes in one turn of the loop, for one task that takes all of it."""
+
+    def __init__(
+        self, spawn: Callable[[Coroutine[Any, Any, None]], None], use: Callable[[list[T]], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._spawn = spawn
+        self._use = use
+        self._items: list[T] = []
+
+    def add(self, items: Iterable[T]) -> None:
+        if not self._items:
+            self._spawn(self._use_all())
+        self._items += items
+
+    async def _use_all(self) -> None:
+        items, self._items = self._items, []
+        await self._use(items)
 
 
 class _Connection:

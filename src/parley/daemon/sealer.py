@@ -3,7 +3,6 @@
 What a message says and its metadata are sealed together: a broker sees who, where, when and how much, and nothing else.
 """
 
-import base64
 from collections.abc import Iterable
 from typing import Any
 
@@ -45,7 +44,7 @@ def seal(message: Message, membership: Membership, random: Random) -> Sealed:
             raise MeshUnreachable("The mesh key has not arrived yet; another member must be connected to give it")
         epoch = key.epoch
         body = sealing.seal_shared(inside, context, mesh_key=bytes.fromhex(key.key), random=random)
-    return Sealed(pubkey, body, epoch, sealed_fingerprint(message, base64.b64encode(body).decode(), epoch))
+    return Sealed(pubkey, body, epoch, sealed_fingerprint(message, body, epoch))
 
 
 def open_sealed(message: SealedMessage, membership: Membership, seeds: Iterable[bytes]) -> Opened | None:

@@ -54,6 +54,14 @@ class DaemonStore:
         """Runs a rule in a transaction of the inbox; the future holds its value once it is durable."""
         return self.inbox.run(rule)
 
+    def write_outbox_later(self, rule: Callable[[apsw.Connection], T]) -> "asyncio.Future[T]":
+        """As ``write_outbox``, for what nobody waits for: others share its commit."""
+        return self.outbox.run_later(rule)
+
+    def write_inbox_later(self, rule: Callable[[apsw.Connection], T]) -> "asyncio.Future[T]":
+        """As ``write_inbox``, for what nobody waits for: others share its commit."""
+        return self.inbox.run_later(rule)
+
     def read_outbox(self, query: Callable[[apsw.Connection], T]) -> T:
         """A short read."""
         return _read(query, self._outbox_reader)

@@ -24,6 +24,8 @@ from parley.sqlite.writer import BATCH_MAX, QUEUE_MAX, Batch, State, Writer
 T = TypeVar("T")
 PATIENCE_SECONDS: Final = 0.001
 """How long after a commit the writes that wait for the next one give its callers to come back."""
+LATER_SECONDS: Final = 0.02
+"""How long a write that nobody waits for may wait for others to share its commit with."""
 
 
 class AsyncWriter:
@@ -48,6 +50,7 @@ class AsyncWriter:
         self._expected = 1
         self._settled_at = float("-inf")
         self._patience: asyncio.TimerHandle | None = None
+        self._later: asyncio.TimerHandle | None = None
         self.last_commit_seconds = 0.0
         """How long the commit took that ``after_commit`` is being told of."""
         self.writer = Writer(
@@ -80,6 +83,14 @@ class AsyncWriter:
         self._look_soon()
         return future
 
+    def run_later(self, write: Write[T]) -> "asyncio.Future[T]":
+        """As ``run``, for what nobody waits for: it goes with the next commit, or with one of its own in a moment."""
+        future: asyncio.Future[T] = self._loop.create_future()
+        self.writer.submit(write, future, wake=False)
+        if self._later is None:
+            self._later = self._loop.call_later(LATER_SECONDS, self._look_at_last)
+        return future
+
     async def stop(self, *, drain: bool = True, timeout: float | None = None) -> bool:
         """As ``Writer.stop``. When it returns True every future has been resolved."""
         return await self._loop.run_in_executor(None, lambda: self.writer.stop(drain=drain, timeout=timeout))
@@ -88,6 +99,10 @@ class AsyncWriter:
         if not self._looking:
             self._looking = True
             self._loop.call_soon(self._look)
+
+    def _look_at_last(self) -> None:
+        self._later = None
+        self._look_soon()
 
     def _look(self) -> None:
         """Has the waiting writes committed, or waits a moment for those that are about to come."""

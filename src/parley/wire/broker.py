@@ -299,8 +299,10 @@ def body_bytes(send: Send) -> bytes:
         raise InvalidInput("body is not base64", field="body") from error
 
 
-def wire_fingerprint(send: Send) -> bytes:
+def wire_fingerprint(send: Send, body: bytes | None = None) -> bytes:
     """The fingerprint that a broker keeps: over what it carries, so that it can compute it itself and learns nothing.
+
+    ``body`` is the message's, for a caller who has it as bytes already.
 
     Raises ``InvalidInput`` as ``request_fingerprint`` and ``body_bytes`` do.
     """
@@ -311,7 +313,7 @@ def wire_fingerprint(send: Send) -> bytes:
         reply_to=send.reply_to or "",
         priority=send.priority,
         meta={name: value for name, value in meta.items() if value not in (None, {}, [])},
-        body=body_bytes(send),
+        body=body_bytes(send) if body is None else body,
     )
 
 

@@ -105,7 +105,8 @@ class _Case:
 def incoming(mesh_id: str, member_id: str, send: Send) -> Incoming:
     """What ``accept`` wants. The hashing is done here, before the transaction and outside its lock."""
     try:
-        return Incoming(mesh_id, member_id, send, body_bytes(send), wire_fingerprint(send))
+        body = body_bytes(send)
+        return Incoming(mesh_id, member_id, send, body, wire_fingerprint(send, body))
     except InvalidInput:
         return Incoming(mesh_id, member_id, send, None, None)
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 Transport = Literal["unix", "tcp"]
 SESSION_HEADER: Final = b"x-parley-session"
+_ANSWER_HEADERS: Final = ((b"content-type", b"application/json"), *SECURITY_HEADERS)
 _BEARER: Final = b"bearer "
 _JSON: Final = b"application/json"
 _TOKEN_NAMES: Final = frozenset({"token", "access_token", "local_token", "auth", "authorization", "bearer"})
@@ -63,6 +64,20 @@ class Answer(NamedTuple):
 
     status: int
     body: Any
+
+
+class Finished(NamedTuple):
+    """An answer on its way out. Its headers are put together once and for all, not for each."""
+
+    status_code: int
+    body: bytes
+    more: tuple[tuple[bytes, bytes], ...] = ()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        length = (b"content-length", str(len(self.body)).encode())
+        headers = [length, *_ANSWER_HEADERS, *self.more]
+        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
 
 
 Handler = Callable[["Daemon", Call], Awaitable[Answer]]
@@ -125,7 +140,7 @@ class Api:
 
     async def _respond(
         self, scope: Scope, receive: Receive, endpoint: Endpoint | None, path: Mapping[str, str]
-    ) -> Response:
+    ) -> Response | Finished:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         query = self._query(scope)
         self._check_source(headers)
@@ -147,9 +162,11 @@ class Api:
             self._in_flight.end()
         if isinstance(answer.body, Response):
             return answer.body
-        return self._json(answer.status, answer.body)
+        return Finished(answer.status, msgspec.json.encode(answer.body))
 
     def _query(self, scope: Scope) -> dict[str, str]:
+        if not scope["query_string"]:
+            return {}
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         if any(name.lower() in _TOKEN_NAMES for name in query):
             self._daemon.log.warning("token_in_query", path=scope["path"], transport=self._transport)
@@ -215,23 +232,17 @@ class Api:
     def _methods(self, path: str) -> list[str]:
         return sorted({endpoint.method for pattern, endpoint in self._routes if pattern.match(path)})
 
-    def _refused(self, error: ParleyError) -> Response:
+    def _refused(self, error: ParleyError) -> Finished:
         body: dict[str, Any] = msgspec.to_builtins(error_body(error))
         body.update({name: error.details[name] for name in _COMPAT_FIELDS if name in error.details})
-        response = self._json(error.status, body)
+        more: list[tuple[bytes, bytes]] = []
         if isinstance(error, Unavailable) and error.transient:
-            response.headers["retry-after"] = str(max(1, round(error.retry_after_seconds)))
+            more.append((b"retry-after", str(max(1, round(error.retry_after_seconds))).encode()))
         if isinstance(error, MethodNotAllowed):
-            response.headers["allow"] = ", ".join(error.allow)
+            more.append((b"allow", ", ".join(error.allow).encode()))
         if error.status == 401:
-            response.headers["www-authenticate"] = "Bearer"
-        return response
-
-    def _json(self, status: int, body: Any) -> Response:
-        response = Response(msgspec.json.encode(body), status, media_type="application/json")
-        for name, value in SECURITY_HEADERS:
-            response.headers[name.decode()] = value.decode()
-        return response
+            more.append((b"www-authenticate", b"Bearer"))
+        return Finished(error.status, msgspec.json.encode(body), tuple(more))
 
 
 def session_of(daemon: "Daemon", call: Call) -> Session | None:

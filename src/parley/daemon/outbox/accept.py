@@ -88,20 +88,20 @@ def message_fingerprint(message: Message) -> bytes:
     )
 
 
-def sealed_fingerprint(message: Message, body_base64: str, key_epoch: int | None) -> bytes:
+def sealed_fingerprint(message: Message, body: bytes, key_epoch: int | None) -> bytes:
     """The fingerprint that the broker will compute over the sealed message. Raises ``InvalidInput``."""
     frame = Send(
         client_message_id=message.client_message_id,
         kind=message.destination.kind,
         ref=message.destination.ref,
-        body=body_base64,
+        body="",
         fingerprint="",
         priority=message.priority,
         reply_to=message.reply_to_id,
         mentions=message.mentions,
         key_epoch=key_epoch,
     )
-    return wire_fingerprint(frame)
+    return wire_fingerprint(frame, body)
 
 
 def recognise(row: OutboxRow, mesh_id: str, fingerprint: bytes) -> Taken:
