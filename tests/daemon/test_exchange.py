@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from parley.core.daemon_errors import MembershipLost
+from parley.daemon.inbox.events import events_after
 from parley.daemon.joining import create_mesh
 from parley.daemon.profile import read_own
 from tests.broker.process import Process, broker
@@ -271,3 +272,17 @@ def _joined(desk: Desk) -> set[str]:
         lambda db: db.execute("SELECT data FROM event WHERE kind = 'peer_join'").fetchall()
     )
     return {json.loads(str(data))["member_id"] for (data,) in rows}
+
+
+async def test_who_comes_and_goes_is_told_to_the_others(pair: tuple[Desk, Desk], make_desk: MakeDesk) -> None:
+    alice, bob = pair
+    gone = bob.daemon.mesh(None).membership.member_id
+    await bob.close()
+    await alice.until(lambda: told_of(alice, "peer_leave") == {gone})
+    await make_desk(name="bob", empty=True)
+    await alice.until(lambda: gone in told_of(alice, "peer_join"))
+
+
+def told_of(desk: Desk, kind: str) -> set[object]:
+    events = desk.daemon.store.read_inbox(lambda db: events_after(db, 0, 1000))
+    return {event.data["member_id"] for event in events if event.kind == kind}

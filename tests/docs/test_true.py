@@ -6,7 +6,9 @@ import tomllib
 import pytest
 
 from parley.core import limits
+from parley.core.broker_settings import broker_setting_specs
 from parley.core.daemon_metrics import DAEMON_METRICS
+from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.registry import registry
 from parley.hub.http.protocol import HEAD_BYTES_MAX, IDLE_LOOKS, HubHttpProtocol
 from parley.workspace.config import parse_settings
@@ -16,7 +18,7 @@ from tests.docs.markdown import NAMES, blocks, document, prose
 PUBLIC = registry()
 COMMANDS = {name for name, _ in command_helps()}
 GROUPS = {command.split()[1] for command in COMMANDS if command.count(" ") == 2}
-SETTINGS = {setting.name for setting in PUBLIC.settings}
+SETTINGS = {setting.name for setting in (*PUBLIC.settings, *broker_setting_specs(), *daemon_setting_specs())}
 TABLES = {setting.table for setting in PUBLIC.settings}
 UPPER_CASE = {
     *(error.code for error in PUBLIC.errors),

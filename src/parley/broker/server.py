@@ -17,6 +17,7 @@ from structlog.typing import FilteringBoundLogger
 
 from parley.broker.fanout import Fanout
 from parley.broker.gate import Gate
+from parley.broker.peer_changes import PeerChanges
 from parley.broker.policy import Policy
 from parley.broker.rules.presence import seen
 from parley.broker.rules.retention import sweep, sweep_leases
@@ -71,6 +72,7 @@ class Broker:
         self._log = log
         self._loop = asyncio.get_running_loop()
         self._fanout = Fanout()
+        self._changes = PeerChanges()
         self._lines: dict[str, Line] = {}
         self._under_way: set[asyncio.Future[Any]] = set()
         self._idle = asyncio.Event()
@@ -122,6 +124,8 @@ class Broker:
             await asyncio.sleep(TICK_SECONDS)
             ticks += 1
             now = self.now
+            for mesh_id, notice in self._changes.take():
+                self._tell_now(mesh_id, notice)
             for line in list(self._lines.values()):
                 line.perform(line.session.on_timer(now))
             if ticks % round(SEEN_SECONDS / TICK_SECONDS) == 0:
@@ -146,7 +150,11 @@ class Broker:
             self.tell(told.mesh_id, told.notice)
 
     def tell(self, mesh_id: str, notice: Notice) -> None:
-        """A notice for everybody of a mesh who is connected here."""
+        """A notice for everybody of a mesh who is connected here; of peers they hear once in a second."""
+        if not self._changes.take_in(mesh_id, notice):
+            self._tell_now(mesh_id, notice)
+
+    def _tell_now(self, mesh_id: str, notice: Notice) -> None:
         for connection_id in self._fanout.of_mesh(mesh_id):
             line = self._lines[connection_id]
             line.perform(line.session.on_notice(notice))
@@ -225,7 +233,10 @@ class Broker:
         await asyncio.gather(*tasks, return_exceptions=True)
         session = line.session
         line.forget()
+        mesh_id, member_id = session.mesh_id, session.member_id
         self._fanout.remove(session.connection_id)
+        if member_id and not self._fanout.of_members([member_id]):
+            self._changes.connected(mesh_id, member_id, False)
         del self._lines[session.connection_id]
         self._count_connections()
         if line.close_code is not None:

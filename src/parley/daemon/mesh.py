@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import apsw
 import msgspec
 from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
@@ -20,12 +21,13 @@ from parley.core.clock import Clock
 from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import LocalError, ParleyError
 from parley.daemon.backoff import Backoff, Jitter
-from parley.daemon.inbox.events import DaemonEvent, EventKind, append_event
+from parley.daemon.inbox.events import DaemonEvent, append_event
 from parley.daemon.inbox.receive import Opened, SealedMessage, open_kept
 from parley.daemon.key_archive import KeyArchive
 from parley.daemon.key_exchange import Gift, Wanting, believe, gifts_for, make_first_key, trusting
 from parley.daemon.link import LinkSettings, Member
 from parley.daemon.memberships import Membership, Memberships
+from parley.daemon.notices import Told, events_of
 from parley.daemon.profile import OwnProfile, read_own, sealed_params, write_own
 from parley.daemon.roster import peers_of, read_roster, write_roster
 from parley.daemon.runner import MeshRunner
@@ -40,11 +42,6 @@ KEYLESS_SECONDS: Final = 5.0
 SOON_SECONDS: Final = 0.05
 LATER_SECONDS: Final = (5.0, 30.0)
 """When a plain member sees whether a joiner still wants a key, spread by chance."""
-_EVENTS: Final[dict[str, EventKind]] = {
-    "peer_connected": "peer_join",
-    "peer_disconnected": "peer_leave",
-    "member_gone": "peer_leave",
-}
 
 
 class Mesh:
@@ -250,12 +247,11 @@ class Mesh:
             self._again.set()
         elif notice.name in ("member_joined", "key_wanted"):
             self._give_soon_or_later()
-        if notice.name == "peer_connected" and for_us:
-            return  # everybody in the mesh is told, and it is no news to ourselves
-        kind = _EVENTS.get(notice.name, "system")
-        task = asyncio.get_running_loop().create_task(self._tell(kind, {"name": notice.name, **notice.data}))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        told = events_of(notice, self.runner.member.member_id)
+        if told:
+            task = asyncio.get_running_loop().create_task(self._tell(told))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
 
     def _give_soon_or_later(self) -> None:
         if self.membership.role != "member":
@@ -264,16 +260,18 @@ class Mesh:
         first, last = LATER_SECONDS
         asyncio.get_running_loop().call_later(first + (last - first) * self._jitter(), self._again.set)
 
-    async def _tell(self, kind: EventKind, data: dict[str, Any]) -> None:
+    async def _tell(self, told: list[Told]) -> None:
         now_ms, mesh_id = self._clock.now_ms(), self.mesh_id
+
+        def write(db: apsw.Connection) -> list[DaemonEvent]:
+            return [append_event(db, kind, data, now_ms=now_ms, mesh_id=mesh_id) for kind, data in told]
+
         try:
-            event = await self._store.write_inbox(
-                lambda db: append_event(db, kind, data, now_ms=now_ms, mesh_id=mesh_id)
-            )
+            events = await self._store.write_inbox(write)
         except ParleyError as error:
-            self._log.warning("event_not_written", kind=kind, code=error.code)
+            self._log.warning("event_not_written", kind=told[0].kind, code=error.code)
             return
-        self._on_events([event])
+        self._on_events(events)
 
 
 def socket_url(broker_url: str) -> str:

@@ -190,8 +190,10 @@ METHODS: Final[dict[str, Method]] = {
     "audit": Method(Page, "admin", "entries, verified", "the mesh's audit log, and whether its chain holds"),
 }
 NOTICES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "peer_connected": (("member_id",), "a member has connected"),
-    "presence": (("member_id", "status"), "a member has said what it is doing"),
+    "peers_changed": (
+        ("connected", "disconnected", "presence", "more"),
+        "who came, went, or said what it is doing, within a second: ids, and statuses by id; `more` did not fit",
+    ),
     "member_joined": (("member_id", "display_name", "pubkey"), "there is a new member, who wants the mesh key"),
     "member_gone": (("member_id", "state", "key_epoch"), "a member is none any more; the mesh wants a new key"),
     "member_keypair_rotated": (("member_id", "pubkey", "previous"), "a member has another key"),
