@@ -126,6 +126,31 @@ async def test_an_id_that_somebody_squats_is_still_free_for_everybody_else(proce
         assert status.result["broker_message_id"] == squatted.broker_message_id
 
 
+async def test_nobody_takes_a_name_that_could_mean_somebody_else(process: Process) -> None:
+    mesh = await make_mesh(process, "names", "bob")
+    invite = mesh.owner.invites(uses=20)
+    async with connected(mesh.owner, process.url) as owner:
+        await owner.request("create_invite", invite=invite)
+    key, member_id = mesh["bob"].pubkey, mesh["bob"].member_id
+    for name in (
+        key,
+        key[:16].upper(),
+        member_id,
+        "#ops",
+        "@ops",
+        "*",
+        " ",
+        " bob",
+        "bob\u00a0",
+        "b\u200bob",
+        "\u202ebob",
+    ):
+        refused = await Person(name).join(process.http, invite)
+        assert (refused.status_code, refused.json()["code"]) == (400, "INVALID_INPUT"), name
+    for name in ("deadbeef", "O'Brien", "李小龍", "ann @ work", "*star*", "👩\u200d💻"):
+        assert (await Person(name).join(process.http, invite)).status_code == 201, name
+
+
 async def test_a_hello_that_was_overheard_opens_nothing(process: Process) -> None:
     mesh = await make_mesh(process, "replay")
     async with greeted_by(process) as (peer, challenge):

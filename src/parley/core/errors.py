@@ -87,7 +87,7 @@ class PayloadTooLarge(Refused):
 
     code = "PAYLOAD_TOO_LARGE"
     status = 413
-    hint = "Send less, or raise the limit in parley.toml."
+    hint = "Send less, or raise the limit in the settings of the server that refused it."
 
 
 class NotFound(Refused):

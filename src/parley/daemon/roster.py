@@ -5,7 +5,7 @@ them is taken while the broker is away.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -43,13 +43,21 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         return [peer for peer in self.peers or () if peer.state == "active"]
 
     @cached_property
+    def addresses(self) -> dict[str, list[Peer]]:
+        """The active members by what nobody can choose: the key and the id."""
+        return {name: [peer] for peer in self.active() for name in (peer.pubkey, peer.member_id)}
+
+    @cached_property
     def names(self) -> dict[str, list[Peer]]:
-        """The active members by what each may be called: its key, its id, its name in any case."""
+        """The active members by what they call themselves, in any case."""
         found: dict[str, list[Peer]] = {}
         for peer in self.active():
-            for name in {peer.pubkey, peer.member_id, peer.display_name.casefold()}:
-                found.setdefault(name, []).append(peer)
+            found.setdefault(peer.display_name.casefold(), []).append(peer)
         return found
+
+    def beginning(self, part: str) -> list[Peer]:
+        """The active members whose keys begin so."""
+        return [peer for peer in self.active() if peer.pubkey.startswith(part)]
 
 
 def peers_of(answer: Any) -> list[Peer]:
@@ -83,18 +91,20 @@ def resolve(to: str, rosters: Sequence[Roster]) -> Destination:
         if to.startswith("#"):
             return Destination(mesh.mesh_id, to, "topic", _named(to))
         return Destination(mesh.mesh_id, to, "queue", to if to == "*" else "@" + _named(to))
-    matches = [(roster, peer) for roster in rosters for peer in _matching(to, roster)]
+    matches = _matches(to, rosters)
     if len(matches) == 1:
         roster, peer = matches[0]
         return Destination(roster.mesh_id, to, "dm", peer.pubkey)
     if matches:
         raise _ambiguous(to, matches)
-    if _KEY.fullmatch(to):
-        return Destination(_only(rosters).mesh_id, to, "dm", to)
+    if _KEY.fullmatch(to.lower()):
+        return Destination(_only(rosters).mesh_id, to, "dm", to.lower())
     unasked = [roster.slug for roster in rosters if roster.peers is None]
     if unasked:
         raise MeshUnreachable(f"Nobody called {to} is known, and the broker cannot be asked", meshes=unasked)
-    raise DestinationUnknown(f"Nobody in the mesh is called {to}", to=to, candidates=_close(to, rosters))
+    close = _close(to, rosters)
+    meant = f"; did you mean {' or '.join(close)}?" if close else ""
+    raise DestinationUnknown(f"Nobody in the mesh is called {to}{meant}", to=to, candidates=close)
 
 
 def _named(to: str) -> str:
@@ -109,12 +119,20 @@ def _only(rosters: Sequence[Roster]) -> Roster:
     return rosters[0]
 
 
-def _matching(to: str, roster: Roster) -> Iterable[Peer]:
-    exact, folded = roster.names.get(to, []), roster.names.get(to.casefold(), [])
-    found = [*exact, *(peer for peer in folded if peer not in exact and peer.display_name.casefold() == to.casefold())]
-    if _KEY_PART.fullmatch(to):
-        found += [peer for peer in roster.active() if peer.pubkey.startswith(to) and peer not in found]
-    return found
+def _matches(to: str, rosters: Sequence[Roster]) -> list[tuple[Roster, Peer]]:
+    """Who is meant. What nobody can choose counts before what everybody can: a whole key or an id is that member's,
+    whoever else has made it its name, and so is the beginning of a key."""
+    key, name = to.lower(), to.casefold()
+    part = key if _KEY_PART.fullmatch(key) else None
+    ways: tuple[Callable[[Roster], list[Peer]], ...] = (
+        lambda roster: roster.addresses.get(key) or roster.addresses.get(to, []),
+        lambda roster: [] if part is None else roster.beginning(part),
+        lambda roster: roster.names.get(name, []),
+    )
+    for meant in ways:
+        if found := [(roster, peer) for roster in rosters for peer in meant(roster)]:
+            return found
+    return []
 
 
 def _ambiguous(to: str, matches: Sequence[tuple[Roster, Peer]]) -> Exception:
@@ -122,7 +140,7 @@ def _ambiguous(to: str, matches: Sequence[tuple[Roster, Peer]]) -> Exception:
     if len(slugs) == len(matches):
         return MeshRequired(f"{to} is in several meshes", attached=slugs)
     candidates = [f"{peer.display_name} {peer.pubkey}" for _, peer in matches]
-    return DestinationUnknown(f"{to} could be several members", to=to, candidates=candidates)
+    return DestinationUnknown(f"{to} could be {' or '.join(candidates)}", to=to, candidates=candidates)
 
 
 def _close(to: str, rosters: Sequence[Roster]) -> list[str]:

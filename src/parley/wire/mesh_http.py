@@ -19,8 +19,19 @@ JOIN_PATH: Final = "/v1/join"
 _JOIN: Final = "parley join 1"
 _END = r"(?![\s\S])"
 Slug = Annotated[str, Meta(min_length=1, max_length=64, pattern=rf"^[a-z0-9][a-z0-9-]*{_END}")]
+_UNSEEN = r"\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+_AN_ADDRESS = rf"[#@]|\*{_END}|mem_|[0-9A-Fa-f]{{16,}}{_END}"
 DisplayName = Annotated[
-    str, Meta(min_length=1, max_length=limits.SENDER_CHARS_MAX, pattern=rf"^[^\x00-\x1f\x7f]+{_END}")
+    str,
+    Meta(
+        min_length=1,
+        max_length=limits.SENDER_CHARS_MAX,
+        pattern=rf"^(?!\s|{_AN_ADDRESS})[^{_UNSEEN}]+(?<!\s){_END}",
+        extra_json_schema={
+            "description": "a name that can be seen, that neither begins nor ends with a blank, and that cannot be"
+            " taken for a key, a member's id, a topic, a group or everybody"
+        },
+    ),
 ]
 
 

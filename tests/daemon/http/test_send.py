@@ -110,6 +110,19 @@ async def test_a_name_that_fits_two_is_refused_with_both(desk: Desk) -> None:
     answer = await desk.send(to="bob")
     assert answer.status_code == 404
     assert len(answer.json()["details"]["candidates"]) == 2
+    assert all(key * 64 in answer.json()["error"] for key in "12")
+
+
+async def test_nobody_gets_anothers_messages_by_taking_its_key_for_a_name(desk: Desk) -> None:
+    impostors = (BOB, BOB[:20], BOB[:20].upper(), "mem_b", BOB.upper())
+    others = [Peer(f"mem_{number}", f"{number}" * 64, name) for number, name in enumerate(impostors)]
+    enrol(desk, "team", Peer("mem_b", BOB, "Bob"), *others)
+    for number, to in enumerate((BOB, BOB.upper(), BOB[:20], BOB[:20].upper(), "mem_b", "bob")):
+        client_id = f"m-{number}"
+        assert (await desk.send(to=to, client_message_id=client_id)).status_code == 202
+        row = desk.daemon.store.read_outbox(lambda db, wanted=client_id: by_client_id(db, wanted))
+        assert row is not None
+        assert row.destination_ref == BOB
 
 
 async def test_a_new_name_needs_the_roster_but_a_retry_does_not(desk: Desk) -> None:
