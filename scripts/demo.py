@@ -26,7 +26,7 @@ from parley.client import Client, EventEnvelope, FileCursor, MessageCreated
 from parley.core.exits import Exit
 from parley.sandbox import missing
 from scripts.demo_mesh import MeshAct
-from scripts.stage import DIM, RESET, say, scene, show_command
+from scripts.stage import DIM, RESET, cleaning_up, end_on_signals, say, scene, show_command
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "build" / "demo-topic.png"
@@ -77,6 +77,7 @@ def main() -> int:
         return Agent(sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]).run()
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("The demo took too long"))
     signal.alarm(DEADLINE_SECONDS)
+    end_on_signals()
     with tempfile.TemporaryDirectory(prefix="parley-demo-", ignore_cleanup_errors=True) as folder:
         return Demo(Path(folder)).run()
 
@@ -96,14 +97,15 @@ class Demo:
         say("Parley: a durable place where agents and people talk, remember and divide work.")
         self.make_workspace()
         scene("A hub starts in this workspace, on loopback, with its own token")
-        self.parley("up", "--detach")
         try:
+            self.parley("up", "--detach")
             with Client.connect(self.root, sender="demo") as client:
                 good = self.story(client)
         finally:
-            self.stop_agents()
-            scene("The hub stops: it drains, checkpoints and cleans up after itself")
-            self.parley("down")
+            with cleaning_up():
+                self.stop_agents()
+                scene("The hub stops: it drains, checkpoints and cleans up after itself")
+                self.parley("down")
         good = MeshAct(self.folder / "mesh").run() and good
         say(f"The whole story took {time.monotonic() - started:.0f} seconds.")
         return 0 if good else 1

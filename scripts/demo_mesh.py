@@ -17,7 +17,7 @@ from typing import Any
 
 from parley.client.daemon import DaemonClient
 from parley.wire.daemon_home import DaemonHome
-from scripts.stage import DIM, RESET, say, scene, show_command
+from scripts.stage import DIM, RESET, cleaning_up, say, scene, show_command
 
 MESSAGES = 60
 BROKER_DIES_AT, BERT_LEAVES_AT = 20, 40
@@ -44,9 +44,10 @@ class MeshAct:
             self.stream()
             return self.verdict()
         finally:
-            for who in ("ada", "bert"):
-                self.parley_as(who, "daemon", "down")
-            self.stop_broker()
+            with cleaning_up():
+                for who in ("ada", "bert"):
+                    self.parley_as(who, "daemon", "down")
+                self.stop_broker()
 
     def meet(self) -> None:
         started = self.start_broker()

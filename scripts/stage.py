@@ -1,8 +1,33 @@
-"""How the acts of ``make demo`` speak to whoever watches."""
+"""How the acts of ``make demo`` speak to whoever watches, and leave the stage when they are told to."""
 
+import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 
 BOLD, DIM, GREEN, RESET = ("\033[1m", "\033[2m", "\033[32m", "\033[0m") if sys.stdout.isatty() else ("", "", "", "")
+
+ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def end_on_signals() -> None:
+    """Whoever ends the demo ends it as an error would: what was started is stopped on the way out."""
+    for number in ENDINGS:
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
+
+
+@contextmanager
+def cleaning_up() -> Generator[None]:
+    """Lets what is stopped here be stopped. A signal that comes meanwhile ends the demo after it."""
+    came: list[int] = []
+    before = [(number, signal.signal(number, lambda number, frame: came.append(number))) for number in ENDINGS]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+    if came:
+        sys.exit(128 + came[0])
 
 
 def scene(title: str) -> None:

@@ -1,6 +1,7 @@
 """``make demo`` tells its story to the end, counts right, and leaves nothing running."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,31 @@ def test_the_demo_ends_well_and_leaves_nothing_behind(short_folder: Path) -> Non
     assert "/ui#code=" in done.stdout
     if not missing():
         assert "all there and each told once: yes" in done.stdout
+    assert list(short_folder.iterdir()) == []
+    assert [command for command in running() if str(short_folder) in command] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(DEADLINE_SECONDS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_demo_that_is_ended_early_leaves_nothing_behind_either(short_folder: Path, number: signal.Signals) -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "scripts.demo"],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(short_folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert demo.stdout is not None
+    said = ""
+    for line in demo.stdout:
+        said += line
+        if "Three agents join" in line:
+            demo.send_signal(number)
+    demo.stdout.close()
+    assert demo.wait() == 128 + number, said
+    assert "The hub stops" in said
     assert list(short_folder.iterdir()) == []
     assert [command for command in running() if str(short_folder) in command] == []
 
