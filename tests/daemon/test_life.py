@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from parley.app.daemon.service import REFUSALS, launchd_agent, systemd_unit
 from parley.client.daemon import DaemonClient
 from parley.core.daemon_errors import DaemonNotRunning
 from parley.daemon.databases import open_outbox
+from parley.daemon.lifecycle import in_container
 from parley.daemon.memberships import Memberships
 from parley.daemon.outbox.rows import by_client_id
 from parley.daemon.outbox.sending import take_due
@@ -161,6 +163,55 @@ def test_the_token_is_replaced_whether_or_not_a_daemon_runs(parley: Parley, home
     assert parley("daemon", "rotate-token")[1]["running"] is True
     assert home.token.read_text() != first
     assert home.token.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_loopback_port_asks_for_the_token_our_name_and_no_origin(parley: Parley, home: DaemonHome) -> None:
+    home.config.write_text("[ipc]\ntcp_in_container = true\n")
+    _, up = parley("daemon", "up")
+    assert int(home.port_file.read_text()) == up["port"]
+    base = f"http://127.0.0.1:{up['port']}"
+    bearer = {"authorization": f"Bearer {home.token.read_text().strip()}"}
+    with httpx.Client(base_url=base, trust_env=False, timeout=60) as client:
+        assert client.get("/v1/health", headers=bearer).json()["pid"] == up["pid"]
+        assert client.get("/v1/health").json()["code"] == "MISSING_AUTH"
+        assert (
+            client.get("/v1/health", headers={"authorization": "Bearer " + "0" * 64}).json()["code"] == "INVALID_AUTH"
+        )
+        sent = client.post("/v1/send", json={"to": BOB, "message": "hello"}, headers=bearer)
+        assert sent.status_code == 202
+        for host in ("evil.example", f"evil.example:{up['port']}", f"127.0.0.1:{up['port'] % 65_535 + 1}"):
+            assert client.get("/v1/health", headers={**bearer, "host": host}).json()["code"] == "HOST_FORBIDDEN"
+        assert client.get("/v1/health", headers={**bearer, "host": f"localhost:{up['port']}"}).status_code == 200
+        refused = client.get("/v1/health", headers={**bearer, "origin": base})
+        assert (refused.status_code, refused.json()["code"]) == (403, "ORIGIN_FORBIDDEN")
+        assert client.options("/v1/send", headers={"origin": "https://evil.example"}).status_code == 403
+        assert client.get(f"/v1/health?token={home.token.read_text().strip()}").json()["code"] == "TOKEN_IN_QUERY"
+    assert parley("daemon", "down")[1]["status"] == "stopped"
+    assert not home.port_file.exists()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{base}/v1/health", trust_env=False)
+
+
+def test_without_tcp_there_is_no_port(parley: Parley, home: DaemonHome) -> None:
+    home.config.write_text("[ipc]\ntcp_in_container = true\n")
+    _, up = parley("daemon", "up", "--no-tcp")
+    assert up["port"] is None
+    assert not home.port_file.exists()
+
+
+def test_a_container_is_known_by_what_its_runtime_leaves(tmp_path: Path) -> None:
+    assert not in_container(tmp_path, {})
+    assert in_container(tmp_path, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert in_container(tmp_path, {"CONTAINER": "1"})
+    (tmp_path / "proc" / "1").mkdir(parents=True)
+    cgroup = tmp_path / "proc" / "1" / "cgroup"
+    for text, known in (("0::/init.scope\n", False), ("0::/kubepods/pod1\n", True), ("1:name=/docker/ab\n", True)):
+        cgroup.write_text(text)
+        assert in_container(tmp_path, {}) is known
+    cgroup.unlink()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".containerenv").touch()
+    assert in_container(tmp_path, {})
 
 
 def test_a_backup_is_sealed_and_restored_elsewhere(parley: Parley, home: DaemonHome, tmp_path: Path) -> None:

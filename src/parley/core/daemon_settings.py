@@ -24,6 +24,9 @@ class IpcTable:
     """``[ipc]``"""
 
     tcp_enabled: bool = setting_key(True, "listen on loopback TCP, too; a container has the socket alone")
+    tcp_in_container: bool = setting_key(
+        False, "listen on loopback TCP in a container, too, where neighbours may share it"
+    )
     http_port: int = setting_key(0, "port on loopback; 0 takes a free one", low=0, high=65_535)
     public_health_check: bool = setting_key(False, "`GET /v1/health` needs no token")
     body_bytes_max: int = setting_key(MIB, "bytes of a request body", low=1024, high=16 * MIB)
@@ -93,7 +96,9 @@ class DaemonSettings:
     crypto: CryptoTable = CryptoTable()
 
 
-AT_START: Final = frozenset({"daemon.log_level", "ipc.tcp_enabled", "ipc.http_port", "clone.policy", "clone.host_id"})
+AT_START: Final = frozenset(
+    {"daemon.log_level", "ipc.tcp_enabled", "ipc.tcp_in_container", "ipc.http_port", "clone.policy", "clone.host_id"}
+)
 """Keys that a start reads and a running daemon no longer can heed."""
 
 

@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,8 @@ from parley.wire.daemon_home import DaemonHome
 
 DRAIN_SECONDS = 10.0
 _SOCKET_MODE = 0o600
+_MARKS = (".dockerenv", "run/.containerenv")
+_RUNTIMES = ("docker", "kubepods", "containerd")
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def run_daemon(
         unix = listen_unix(home.socket)
         held.callback(_remove, home.socket)
         held.callback(unix.close)
-        tcp = bind("127.0.0.1", settings.ipc.http_port) if settings.ipc.tcp_enabled and not in_container() else None
+        tcp = bind("127.0.0.1", settings.ipc.http_port) if wants_tcp(settings) else None
         if tcp is not None:
             held.callback(tcp.socket.close)
             write_atomic(home.port_file, f"{tcp.port}\n".encode(), 0o644, durable=False)
@@ -119,9 +121,22 @@ def listen_unix(path: Path) -> socket.socket:
     return listening
 
 
-def in_container() -> bool:
-    """Whether neighbours may share this machine's loopback: then there is the socket alone."""
-    return Path("/.dockerenv").exists() or "KUBERNETES_SERVICE_HOST" in os.environ or os.environ.get("CONTAINER") == "1"
+def wants_tcp(settings: DaemonSettings) -> bool:
+    """Whether to listen on loopback. In a container neighbours may share it, so there it must be asked for."""
+    return settings.ipc.tcp_enabled and (settings.ipc.tcp_in_container or not in_container(Path("/"), os.environ))
+
+
+def in_container(root: Path, environment: Mapping[str, str]) -> bool:
+    """Whether this is a container, by what runtimes leave in the file system and in the environment."""
+    if "KUBERNETES_SERVICE_HOST" in environment or environment.get("CONTAINER") == "1":
+        return True
+    if any((root / mark).exists() for mark in _MARKS):
+        return True
+    try:
+        groups = (root / "proc/1/cgroup").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return any(name in groups for name in _RUNTIMES)
 
 
 class _Serving:
