@@ -26,7 +26,7 @@ from bench.load.hub import MESSAGE_BYTES, Hub
 from bench.load.process import find_command
 from bench.plan import LAKE_PARTS, LAKE_SIZES, Plan
 from bench.rivals import nats_jetstream, redis_streams
-from bench.scenarios import derived, fanout, history, hung, insert, lake, mesh, move, page, tools
+from bench.scenarios import crowd, derived, fanout, history, hung, insert, lake, mesh, move, page, tools
 from parley.sandbox import missing
 from tests.postgres import private_server
 
@@ -156,8 +156,10 @@ async def _page(folder: Path, plan: Plan) -> dict[str, Any]:
 
 
 async def _mesh(folder: Path, plan: Plan) -> dict[str, Any]:
+    _progress(f"{plan.crowd:,} peers on one broker")
+    figures = await crowd.crowd(folder / "c", plan)
     _progress("a hundred peers and a broker, in SQLite")
-    figures = await mesh.mesh(folder / "s", plan, None, "mesh")
+    figures |= await mesh.mesh(folder / "s", plan, None, "mesh")
     if find_command("initdb") is None and not list(Path("/usr/lib/postgresql").glob("*/bin/initdb")):  # noqa: ASYNC240
         _progress("PostgreSQL is missing: nothing to keep the meshes in but SQLite (Debian package postgresql)")
         return figures

@@ -48,6 +48,7 @@ TARGETS = (
     Target("memory", "resident_mb", at_most=120),
     Target("mesh_closed_100", "p99_ms", at_most=500),
     Target("mesh_closed_100", "per_second", at_least=1_000),
+    Target("mesh_postgresql_closed_100", "p99_ms", at_most=500),
     Target("lake_start", "seconds", at_most=10),
     Target("lake_ingest", "per_second", at_least=500_000),
     Target("lake_incremental", "of_full_ratio", at_most=0.15),

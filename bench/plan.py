@@ -33,6 +33,8 @@ class Plan:
     page_screens: int = 300
     mesh_closed: int = 5_000
     mesh_burst: int = 10_000
+    crowd: int = 1_000
+    crowd_idle_seconds: int = 40
     lake_small: int = 1_000_000
     lake_large: int = 5_000_000
     lake_parts: tuple[str, ...] = LAKE_PARTS
