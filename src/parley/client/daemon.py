@@ -4,46 +4,61 @@
 
     with DaemonClient() as daemon:
         daemon.send("bob", "the build is green", client_message_id="build-42")
-        for event in daemon.events():
+        for event in daemon.follow():
             print(event.id, event.kind, event.data)
 
 A message is on this machine's disk when ``send`` returns, and may be sent again with the same id: it has one effect.
-The daemon is found by its socket; if none answers, ``DaemonNotRunning`` is raised.
+The daemon is found by its socket; if none answers, ``DaemonNotRunning`` is raised. ``AsyncDaemonClient`` in
+``parley.client.daemon_async`` has the same methods to await.
 """
 
 import contextlib
 import json
-import socket
+import random as stdlib_random
+import time
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
+from parley.client import daemon_calls
+from parley.client.backoff import Random
+from parley.client.daemon_calls import (
+    BASE,
+    SESSION_HEADER,
+    SILENCE_SECONDS,
+    TIMEOUT_SECONDS,
+    DaemonCall,
+    EventStream,
+    StreamedEvent,
+    look_for,
+    not_running,
+    parse_events,
+)
 from parley.client.refusals import error_from
 from parley.client.steps import Reply
-from parley.core.daemon_errors import DaemonNotRunning
+from parley.core.errors import ParleyError
 from parley.wire.daemon_home import DaemonHome, daemon_home
 
-TIMEOUT_SECONDS = 30.0
-_BASE = "http://localhost"
-
-
-class StreamedEvent(NamedTuple):
-    """One event of the daemon's log. ``id`` is the cursor after it; None for what the log does not hold."""
-
-    id: int | None
-    kind: str
-    data: dict[str, Any]
+__all__ = ["DaemonClient", "StreamedEvent", "parse_events"]
 
 
 class DaemonClient:
-    """A connection to the daemon's socket. Close it, or use it as a context manager."""
+    """A connection to the daemon's socket. Close it, or use it as a context manager.
 
-    def __init__(self, home: DaemonHome | None = None) -> None:
+    ``session`` is the token of a session: requests are made in its name.
+    """
+
+    def __init__(
+        self, home: DaemonHome | None = None, *, session: str | None = None, random: Random = stdlib_random.random
+    ) -> None:
         import httpx
 
         self.home = home or daemon_home()
+        self._random = random
         self._met = False
         transport = httpx.HTTPTransport(uds=str(self.home.socket))
-        self._http = httpx.Client(base_url=_BASE, transport=transport, timeout=TIMEOUT_SECONDS, trust_env=False)
+        self._http = httpx.Client(base_url=BASE, transport=transport, timeout=TIMEOUT_SECONDS, trust_env=False)
+        if session is not None:
+            self._http.headers[SESSION_HEADER] = session
 
     def __enter__(self) -> Self:
         return self
@@ -69,18 +84,19 @@ class DaemonClient:
         client_message_id: str | None = None,
     ) -> dict[str, Any]:
         """Takes a message to a member, ``#topic``, ``@group`` or ``*``; it is on disk when this returns."""
-        body = {
-            "to": to,
-            "message": message,
-            "priority": priority,
-            "meta": dict(meta or {}),
-            "reply_to_id": reply_to_id,
-            "mentions": mentions or [],
-            "to_session": to_session,
-            "client_message_id": client_message_id,
-            "mesh": mesh,
-        }
-        return self.post("/v1/send", body)
+        return self.perform(
+            daemon_calls.send(
+                to,
+                message,
+                mesh=mesh,
+                priority=priority,
+                meta=dict(meta or {}),
+                reply_to_id=reply_to_id,
+                mentions=mentions,
+                to_session=to_session,
+                client_message_id=client_message_id,
+            )
+        )
 
     def inbox(self, **filters: Any) -> dict[str, Any]:
         """What arrived: ``mesh``, ``since``, ``topic``, ``from``, ``limit``, ``unread_only``, ``mark_seen``."""
@@ -94,90 +110,94 @@ class DaemonClient:
         """Who is in the meshes."""
         return self.get("/v1/peers", mesh=mesh)["peers"]
 
+    def profile(self, mesh: str | None = None, **changes: Any) -> dict[str, Any]:
+        """Tells of oneself: ``status``, ``summary``, ``title``, ``bio``, ``avatar``, ``capabilities``,
+        ``visible``."""
+        return self.post("/v1/profile", {"mesh": mesh, **changes})
+
     def call(self, method: str, params: Mapping[str, Any] | None = None, mesh: str | None = None) -> dict[str, Any]:
         """Calls a method of the mesh's broker; ``member`` in ``params`` may be a name."""
-        return self.post("/v1/mesh/call", {"method": method, "params": dict(params or {}), "mesh": mesh})
+        return self.perform(daemon_calls.mesh_call(method, params, mesh))
+
+    def begin_session(self, session_id: str, **about: Any) -> str:
+        """Makes the requests of this client those of a session that ends with this process; its token.
+
+        ``about`` may be ``display_name``, ``mesh``, ``role``, ``cwd``, ``groups`` and ``pid``.
+        """
+        token = daemon_calls.new_session_token()
+        self.perform(daemon_calls.begin_session(token, session_id, **about))
+        self._http.headers[SESSION_HEADER] = token
+        return token
+
+    def end_session(self) -> bool:
+        """Ends the client's session. False when there was none."""
+        token = self._http.headers.pop(SESSION_HEADER, None)
+        return token is not None and bool(self.perform(daemon_calls.end_session(token))["ended"])
 
     def get(self, path: str, **query: Any) -> dict[str, Any]:
         """A read."""
-        return self._request("GET", path, query=query)
+        return self.perform(DaemonCall("GET", path, query))
 
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Anything else."""
-        return self._request("POST", path, body=body)
+        return self.perform(DaemonCall("POST", path, body=body))
 
     def delete(self, path: str, **query: Any) -> dict[str, Any]:
         """A removal."""
-        return self._request("DELETE", path, query=query)
+        return self.perform(DaemonCall("DELETE", path, query))
 
-    def events(self, after: int | None = None, mesh: str | None = None) -> Iterator[StreamedEvent]:
-        """Events after the cursor, then as they happen, until the daemon ends the stream."""
-        import httpx
-
-        headers = {} if after is None else {"last-event-id": str(after)}
-        timeout = httpx.Timeout(TIMEOUT_SECONDS, read=60.0)  # the daemon says something every few seconds
-        with (
-            self._reaching(),
-            self._http.stream(
-                "GET", "/v1/events", params=_given({"mesh": mesh}), headers=headers, timeout=timeout
-            ) as answer,
-        ):
-            if answer.status_code != 200:
-                raise error_from(Reply(answer.status_code, answer.read(), answer.headers.get("retry-after")))
-            yield from parse_events(answer.iter_lines())
-
-    def _request(
-        self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        content = None if body is None else json.dumps(body).encode()
-        headers = {} if body is None else {"content-type": "application/json"}
+    def perform(self, call: DaemonCall) -> dict[str, Any]:
+        """The answer to a request. Raises the error that a refusal stands for."""
         with self._reaching():
-            answer = self._http.request(method, path, params=_given(query or {}), content=content, headers=headers)
+            answer = self._http.request(
+                call.method, call.path, params=call.params, content=call.content, headers=call.headers
+            )
         if not answer.is_success:
             raise error_from(Reply(answer.status_code, answer.content, answer.headers.get("retry-after")))
         return json.loads(answer.content)
 
-    def _look(self) -> None:
-        """Sees whether anybody listens, with a socket of our own: the library leaves one open when nobody does."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            probe.settimeout(TIMEOUT_SECONDS)
+    def events(self, after: int | None = None, mesh: str | None = None) -> Iterator[StreamedEvent]:
+        """Events after the cursor, then as they happen, until the daemon ends the stream."""
+        yield from self._heard(EventStream(after, self._random), mesh)
+
+    def follow(self, after: int | None = None, mesh: str | None = None) -> Iterator[StreamedEvent]:
+        """Events after the cursor, then as they happen, for ever: over restarts of the daemon, each once, in order.
+
+        Raises ``DaemonNotRunning`` only when there is none at the beginning, and ``CursorExpired`` when events after
+        the cursor were forgotten. Whoever processes events keeps the ``id`` of the last one, to begin after it.
+        """
+        stream = EventStream(after, self._random)
+        while True:
+            error: ParleyError | None = None
             try:
-                probe.connect(str(self.home.socket))
-            except OSError as error:
-                raise DaemonNotRunning(f"No daemon answers at {self.home.socket}: {error.strerror}") from error
-        self._met = True
+                yield from self._heard(stream, mesh)
+            except ParleyError as lost:
+                error = lost
+            time.sleep(stream.lost(error))
+
+    def _heard(self, stream: EventStream, mesh: str | None) -> Iterator[StreamedEvent]:
+        import httpx
+
+        call = DaemonCall("GET", "/v1/events", {"mesh": mesh})
+        timeout = httpx.Timeout(TIMEOUT_SECONDS, read=SILENCE_SECONDS)
+        opening = self._http.stream("GET", call.path, params=call.params, headers=stream.headers, timeout=timeout)
+        with self._reaching(), opening as answer:
+            if answer.status_code != 200:
+                raise error_from(Reply(answer.status_code, answer.read(), answer.headers.get("retry-after")))
+            for line in answer.iter_lines():
+                event = stream.hear(line)
+                if event is not None:
+                    yield event
 
     @contextlib.contextmanager
     def _reaching(self) -> Generator[None]:
         import httpx
 
         if not self._met:
-            self._look()
+            look_for(self.home)
+            self._met = True
         try:
             yield
         except httpx.TransportError as error:
             self._met = False
-            raise DaemonNotRunning(f"No daemon answers at {self.home.socket}: {error}") from error
-
-
-def parse_events(lines: Iterator[str]) -> Iterator[StreamedEvent]:
-    """Server-sent events from their lines; comments are passed over."""
-    number: int | None = None
-    kind, data = "message", ""
-    for line in lines:
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if name == "id":
-            number = int(value)
-        elif name == "event":
-            kind = value
-        elif name == "data":
-            data += value
-        elif not line and data:
-            yield StreamedEvent(number, kind, json.loads(data))
-            number, kind, data = None, "message", ""
-
-
-def _given(query: Mapping[str, Any]) -> dict[str, str]:
-    values = {name: value for name, value in query.items() if value is not None}
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}
+            raise not_running(self.home, str(error)) from error

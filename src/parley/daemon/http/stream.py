@@ -65,7 +65,7 @@ def _cursor(daemon: "Daemon", call: Call) -> int:
 
 async def _stream(daemon: "Daemon", follower: Follower, cursor: int, scope: Scope) -> AsyncIterator[bytes]:
     try:
-        yield b": connected\n\n"
+        yield f": connected\nid: {cursor}\n\n".encode()  # so that a reader can resume before the first event, too
         while True:
             if follower.caught_up():
                 yield _LAGGED

@@ -1,5 +1,6 @@
 """What the daemon's commands share."""
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,8 @@ inbox_app = group("Look at what arrived, search it, and throw it away.")
 app.add_typer(outbox_app, name="outbox")
 app.add_typer(inbox_app, name="inbox")
 
+SESSION_VARIABLE = "PARLEY_DAEMON_SESSION"
+"""The token of the session whose commands these are."""
 MeshOption = Annotated[str | None, typer.Option("--mesh", metavar="MESH", help="A mesh, by its name or its id.")]
 
 
@@ -27,5 +30,5 @@ def daemon_client() -> Generator["DaemonClient"]:
     from parley.client.daemon import DaemonClient
 
     leave_out_httpx_command_line()
-    with DaemonClient() as client:
+    with DaemonClient(session=os.environ.get(SESSION_VARIABLE)) as client:
         yield client
