@@ -10,7 +10,7 @@ from bench.load.chromium import find_chromium
 from bench.load.hub import MESSAGE_BYTES, Hub
 from bench.load.peer import UnexpectedReply
 from bench.plan import Plan
-from bench.scenarios import derived, hung, mesh, page, tools
+from bench.scenarios import crowd, derived, hung, mesh, page, tools
 from parley.plugin.builtin import links
 from parley.plugin.contract import Message
 from parley.sandbox import missing
@@ -27,6 +27,8 @@ TINY = Plan(
     page_screens=12,
     mesh_closed=40,
     mesh_burst=40,
+    crowd=8,
+    crowd_idle_seconds=1,
 )
 needs_sandbox = pytest.mark.skipif(
     bool(missing()) and os.environ.get("CI") != "true", reason=f"no plugin runs here: {'; '.join(missing())}"
@@ -106,3 +108,11 @@ async def test_messages_are_measured_from_one_daemons_program_to_anothers(
     assert figures["mesh_closed_100"]["p99_ms"] >= figures["mesh_closed_100"]["p50_ms"] > 0
     assert figures["mesh_burst"]["broker_cpu_us"] > 0
     assert figures["mesh_burst"]["daemons_cpu_us"] > 0
+
+
+@pytest.mark.slow
+async def test_a_crowd_gets_a_broadcast_and_comes_back_after_its_broker_was_killed(tmp_path: Path) -> None:
+    figures = await crowd.crowd(tmp_path / "crowd", TINY)
+    assert figures["crowd_idle"]["peers"] == 8
+    assert figures["crowd_broadcast"]["last_ms"] >= figures["crowd_broadcast"]["first_ms"] > 0
+    assert figures["crowd_storm"]["all_back_seconds"] > 0

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from parley import __version__
 from parley.app.detached import detach
+from parley.app.garbage import look_seldom
 from parley.core.broker_settings import BrokerSettings, broker_setting_specs
 from parley.core.errors import ConfigInvalid
 from parley.core.setting_files import load_settings
@@ -102,6 +103,7 @@ def serve(options: UpOptions, *, on_ready: Callable[[dict[str, Any]], None], log
     how = broker_options(settings, broker_folder(options.folder))
 
     def ready(broker: Ready) -> None:
+        look_seldom()
         on_ready(
             {
                 "status": "running",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from parley.app.detached import detach
+from parley.app.garbage import look_seldom
 from parley.core.daemon_settings import DaemonSettings
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.home import prepare_home
@@ -40,8 +41,13 @@ def serve(
     settings = settings_of(home, no_tcp=no_tcp, port=port)
     prepare_home(home)
     destination = home.logs / LOG_NAME if log_to_file else sys.stderr.buffer
+
+    def ready(announcement: dict[str, Any]) -> None:
+        look_seldom()
+        on_ready(announcement)
+
     with configure(settings.daemon.log_level, destination) as log:
-        return run_daemon(home, settings, log.logger, DaemonOptions(on_ready))
+        return run_daemon(home, settings, log.logger, DaemonOptions(ready))
 
 
 def serve_ephemeral(*, on_ready: Callable[[dict[str, Any]], None], ttl_seconds: float | None) -> int:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 KEEPALIVE_SECONDS: Final = 15.0
 REPLAY_BATCH: Final = 200
+GATHER_SECONDS: Final = 0.005
+"""How long a stream that has just told something waits, so that what comes meanwhile is read and told together."""
 _LAGGED: Final = b'event: lagged\ndata: {"reason": "too slow; what follows is read from the log"}\n\n'
 _HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
 
