@@ -2,7 +2,8 @@
 
 The old key is archived and the new one written down, both synced, before the broker is told: if that fails nothing is
 replaced, and a crash at any moment leaves both keys on disk. Should the broker then know the new one alone, a refused
-hello is tried once more with it. What is still in the outbox is bound to the old key, so it must be gone first.
+hello is tried once more with it. What is still in the outbox is sealed under the old key, so it should be gone first;
+what comes in meanwhile says which key it was sealed under, and can be opened by it.
 """
 
 import secrets

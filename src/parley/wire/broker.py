@@ -127,6 +127,8 @@ class Send(msgspec.Struct, frozen=True, tag_field="type", tag="send"):
     mentions: Annotated[list[Key], Meta(max_length=limits.MENTIONS_MAX)] = []
     key_epoch: int | None = None
     """Which mesh key sealed the body; None when it is sealed to its one recipient."""
+    sender_key: Key | None = None
+    """Which key of the sender sealed the body, be it one that was replaced since; None is its newest."""
 
 
 class Accepted(msgspec.Struct, frozen=True, tag_field="type", tag="accepted", omit_defaults=False):

@@ -249,6 +249,23 @@ def test_what_is_sent_to_a_key_that_was_rotated_out_reaches_its_owner(circle: Ci
     assert len(circle.claim(circle.bob)) == 2
 
 
+def test_what_was_sealed_under_a_key_that_was_replaced_since_is_of_that_key(circle: Circle) -> None:
+    old = circle.ann.pubkey
+    circle.store.call(lambda tx: rotate_key(tx, circle.mesh_id, circle.ann.member_id, key("ann's next")))
+    circle.accepted(circle.ann, make_send("before", sender_key=old))
+    circle.accepted(circle.ann, make_send("after", sender_key=key("ann's next")))
+    circle.accepted(circle.ann, make_send("silent"))
+    pushed = {each.message.client_message_id: each.message.sender for each in circle.claim(circle.bob)}
+    assert pushed == {"before": old, "after": key("ann's next"), "silent": key("ann's next")}
+
+
+@pytest.mark.parametrize("name", ["bob", "eve", "nobody"])
+def test_nobody_sends_under_a_key_that_was_never_theirs(circle: Circle, name: str) -> None:
+    refused = circle.refused(circle.ann, make_send("c1", sender_key=key(name)))
+    assert (refused.problem.code, refused.problem.details["field"]) == ("INVALID_INPUT", "sender_key")
+    assert circle.accepted(circle.ann, make_send("c1")).status == 201, "the id is free"
+
+
 def test_a_full_mesh_takes_nothing_more_for_now_and_keeps_no_id(circle: Circle) -> None:
     circle.store.call(lambda tx: tx.run("UPDATE mesh SET bytes_max = 7 WHERE mesh_id = ?", circle.mesh_id))
     assert circle.accepted(circle.ann, make_send("c1")).status == 201

@@ -43,6 +43,7 @@ RANKS: Final = {"now": 0, "next": 1, "low": 2}
 """The order in which priorities are delivered."""
 
 _MESH: Final = "SELECT bytes_max - stored_bytes FROM mesh WHERE mesh_id = ?"
+_KEY_OWNER: Final = "SELECT member_id FROM member_key WHERE mesh_id = ? AND pubkey = ?"
 _SENDER: Final = "SELECT state, pubkey, display_name FROM member WHERE member_id = ? AND mesh_id = ?"
 _KNOWN: Final = (
     "SELECT broker_message_id, history_id, request_fingerprint, first_seen_ms, history_available"
@@ -142,6 +143,7 @@ def _decide(tx: Tx, cases: list[_Case], policy: Policy) -> None:
     known = _known(tx, [case.message for case in left])
     left = _judge(left, (lambda case, row=row: _seen_before(case, row) for row in known))
     left = _judge(left, (lambda case: _well_formed(case, policy) for _ in left))
+    left = _sealed_by(tx, left)
     waits = consume_budget(tx, [case.key for case in left], policy.rate_window_ms, policy.rate_messages)
     left = _judge(left, (lambda case, wait=wait: _within_budget(wait, policy) for wait in waits))
     found = find_recipients(tx, [(each.message.mesh_id, each.message.member_id, each.message.send) for each in left])
@@ -209,6 +211,20 @@ def _seen_before(case: _Case, known: Row | None) -> None:
         first_seen_at=iso(first_seen_ms),
     )
     case.outcome = AcceptOutcome(answer)
+
+
+def _sealed_by(tx: Tx, cases: list[_Case]) -> list[_Case]:
+    """Keeps the key that a body was sealed under, where it is not the sender's newest: only with it can it be opened."""
+
+    def check(case: _Case, owner: list[Row]) -> None:
+        if owner != [(case.message.member_id,)]:
+            raise InvalidInput("This key is none of the sender's", field="sender_key")
+        case.pubkey = case.message.send.sender_key or case.pubkey
+
+    older = [case for case in cases if case.message.send.sender_key not in (None, case.pubkey)]
+    rows = tx.each(_KEY_OWNER, [(case.message.mesh_id, case.message.send.sender_key) for case in older])
+    _judge(older, (lambda case, row=row: check(case, row) for row in rows))
+    return [case for case in cases if case.outcome is None]
 
 
 def _well_formed(case: _Case, policy: Policy) -> None:

@@ -122,6 +122,7 @@ def send_frame(row: OutboxRow) -> Send:
         reply_to=row.reply_to_id,
         mentions=msgspec.json.decode(row.mentions, type=list[str]),
         key_epoch=row.key_epoch,
+        sender_key=row.sender_identity,
     )
 
 
