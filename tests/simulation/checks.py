@@ -5,7 +5,8 @@ the broker and says the same; what the broker holds somebody asked for; a delive
 inbox; nothing is anywhere twice, nor where it does not belong.
 
 *In the end*, when everything runs and nothing more is asked: every row is settled, as it had to be; every delivery is
-done; every recipient has every message, in its own words.
+done; every recipient has every message, in its own words. What changed while messages were on their way may have been
+before or after for each of them; who was thrown out sends nothing more.
 """
 
 from collections import Counter
@@ -69,6 +70,7 @@ class Judge:
         self._people = people
         self._ledger = ledger
         self._names = {each.member_id: each.display_name for each in people.members.values()}
+        self._gone = {people.members[each].member_id for each in people.gone}
         self._accepted = {(row[0], self._names.get(row[1]), row[2]): row for row in state.accepted}
         self._inboxes = {name: self._by_message(name, rows) for name, rows in state.inbox.items()}
 
@@ -90,7 +92,7 @@ class Judge:
             for row in rows:
                 self._came_to_its_end(name, row)
         for broker_message_id, recipient, state, status in self._state.deliveries:
-            if (state, status) != ("delivered", "stored"):
+            if (state, status) != ("delivered", "stored") and not (state == "dead" and recipient in self._gone):
                 self._wrong(f"delivery of {broker_message_id} to {self._names.get(recipient)} is {state} {status}")
         return self.problems
 
@@ -108,6 +110,9 @@ class Judge:
             asked = self._ledger.asked.get((self._names.get(sender_id, ""), client_id))
             if asked is None or (asked.mesh_id, asked.kind, asked.ref) != (mesh_id, kind, ref):
                 self._wrong(f"the broker holds {client_id} of {self._names.get(sender_id)}, which nobody asked for")
+            last = self._people.gone.get((mesh_id, self._names.get(sender_id, "")))
+            if last is not None and history_id > last:
+                self._wrong(f"the broker took {client_id} of {self._names[sender_id]}, who had been thrown out")
         self._each_recipient_has_its_delivery()
 
     def _each_recipient_has_its_delivery(self) -> None:
@@ -115,8 +120,11 @@ class Judge:
         for broker_message_id, recipient, _, _ in self._state.deliveries:
             queued.setdefault(broker_message_id, []).append(self._names.get(recipient) or recipient)
         for mesh_id, sender_id, client_id, broker_id, _, _, kind, ref, *_ in self._state.accepted:
-            expected = self._people.recipients(mesh_id, self._names.get(sender_id, ""), kind, ref)
-            if expected is None or sorted(expected) != sorted(queued.get(broker_id, [])):
+            sender, found = self._names.get(sender_id, ""), queued.get(broker_id, [])
+            expected = self._people.recipients(mesh_id, sender, kind, ref)
+            may_be = self._people.uncertain(mesh_id, sender)
+            as_it_should = set(expected or ()) - may_be == set(found) - may_be and len(found) == len(set(found))
+            if not (as_it_should and self._people.may_be_taken(mesh_id, sender, kind, ref)):
                 self._wrong(f"{client_id} is queued for {queued.get(broker_id)} and not for {expected}")
 
     def _promises_are_kept(self) -> None:
@@ -135,9 +143,9 @@ class Judge:
         found = self._accepted.get((mesh_id, name, client_id))
         if status == "done" and (found is None or found[3:6] != (broker_id, history_id, fingerprint)):
             self._wrong(f"{name} says that {client_id} is done as {broker_id}, the broker has {found and found[3]}")
-        if status == "dead" and found is not None:
+        if status == "dead" and found is not None and (mesh_id, name) not in self._people.gone:
             self._wrong(f"{name} says that {client_id} is dead ({error}), the broker has it")
-        if status == "dead" and self._people.recipients(mesh_id, name, kind, ref) is not None:
+        if status == "dead" and not self._people.may_be_refused(mesh_id, name, kind, ref):
             self._wrong(f"{name} gave {client_id} up ({error}) although it could be delivered")
 
     def _deliveries_are_true(self) -> None:
@@ -167,13 +175,16 @@ class Judge:
 
     def _came_to_its_end(self, name: str, row: tuple[Any, ...]) -> None:
         client_id, mesh_id, kind, ref, status, _, _, _, error, _ = row
-        expected = self._people.recipients(mesh_id, name, kind, ref)
-        right = "dead" if expected is None else "done"
+        people, sender = self._people, (mesh_id, name)
         asked = self._ledger.asked.get((name, client_id))
-        retired = asked is not None and asked.requeued and status == "aborted"
-        if status != right and not retired:
+        ends = {
+            "done": people.may_be_taken(mesh_id, name, kind, ref),
+            "dead": people.may_be_refused(mesh_id, name, kind, ref),
+            "aborted": asked is not None and asked.requeued,
+        }
+        if not ends.get(status, sender in people.gone):
             self._wrong(f"{name} left {client_id} {status} ({error})")
         accepted = self._accepted.get((mesh_id, name, client_id))
-        for each in expected or ():
+        for each in set(people.recipients(mesh_id, name, kind, ref) or ()) - people.uncertain(mesh_id, name):
             if accepted is not None and accepted[3] not in self._inboxes[each]:
                 self._wrong(f"{each} never got {client_id} of {name}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+from msgspec.structs import replace
 
 from parley.core import sealing
 from parley.core.errors import ParleyError
@@ -43,6 +44,7 @@ class Rules:
     take_due = staticmethod(take_due)
     settle = staticmethod(settle)
     receive = staticmethod(receive)
+    open_sealed = staticmethod(open_sealed)
     new_loop = MeshLoop
     acknowledges_before_commit = False
     insists = True
@@ -65,8 +67,11 @@ class DaemonNode(Node):
     def __init__(self, name: str, scheduler: Scheduler, network: Network, folder: Path, rules: type[Rules]) -> None:
         super().__init__(name, scheduler, network, folder)
         self.memberships: list[Membership] = []
+        self.replaced_seeds: dict[str, list[bytes]] = {}
+        """Keys that members had before, by mesh."""
         self.received = 0
-        self.ended: list[str] = []
+        self.ended: list[tuple[str, str]] = []
+        """Meshes that were given up for good, and why."""
         self._rules = rules
         self._numbers = 0
         self._meshes: dict[str, _Mesh] = {}
@@ -82,7 +87,7 @@ class DaemonNode(Node):
             self._outbox_db = open_outbox(self.folder / f"{self.name}-outbox.db", now_ms=now_ms, vfs=self.disk.name)
             opened = open_inbox(self.folder / f"{self.name}-inbox.db", now_ms=now_ms, vfs=self.disk.name)
             if opened.set_aside is not None:
-                self.ended.append("the inbox was damaged")
+                self.ended.append(("", "the inbox was damaged"))
             self._inbox_db = opened.connection
             self._outbox = SimulatedWriter(self, self._outbox_db, self.rng)
             self._inbox = SimulatedWriter(self, self._inbox_db, self.rng)
@@ -129,21 +134,39 @@ class DaemonNode(Node):
 
         self._outbox.submit(write, done)
 
+    def seeds(self, of: Membership) -> list[bytes]:
+        """All keys of a member, the current one first."""
+        return [self._membership(of.mesh_id).seed_bytes, *reversed(self.replaced_seeds.get(of.mesh_id, []))]
+
+    def take_key(self, mesh_id: str, seed: bytes) -> None:
+        """The member has a new key; what is bound to the old one can still be read."""
+        old = self._membership(mesh_id)
+        self.replaced_seeds.setdefault(mesh_id, []).append(old.seed_bytes)
+        new = replace(old, seed=seed.hex())
+        self.memberships = [new if each is old else each for each in self.memberships]
+        mesh = self._meshes.pop(mesh_id, None)
+        if mesh is not None:
+            self._do(mesh, mesh.loop.stop(self._now()))
+            self._connect(new)
+
     def _connect_all(self) -> None:
         for of in self.memberships:
-            member = Member(
-                mesh_id=of.mesh_id,
-                mesh_slug=of.slug,
-                member_id=of.member_id,
-                pubkey=of.pubkey,
-                instance_id=f"{self.name}-{self.lives}",
-                host_fingerprint="",
-                daemon_version="",
-                sign=lambda data, of=of: sealing.sign(of.seed_bytes, data),
-            )
-            mesh = _Mesh(of, self._rules.new_loop(member, LinkSettings(), self.rng.random))
-            self._meshes[of.mesh_id] = mesh
-            self._do(mesh, mesh.loop.start(self._now()))
+            self._connect(of)
+
+    def _connect(self, of: Membership) -> None:
+        member = Member(
+            mesh_id=of.mesh_id,
+            mesh_slug=of.slug,
+            member_id=of.member_id,
+            pubkey=of.pubkey,
+            instance_id=f"{self.name}-{self.lives}",
+            host_fingerprint="",
+            daemon_version="",
+            sign=lambda data, of=of: sealing.sign(of.seed_bytes, data),
+        )
+        mesh = _Mesh(of, self._rules.new_loop(member, LinkSettings(), self.rng.random))
+        self._meshes[of.mesh_id] = mesh
+        self._do(mesh, mesh.loop.start(self._now()))
 
     def _wake(self, mesh_id: str) -> None:
         mesh = self._meshes.get(mesh_id)
@@ -173,7 +196,7 @@ class DaemonNode(Node):
                 case Tell():
                     self._tell(mesh, effect)
                 case End():
-                    self.ended.append(str(effect.error))
+                    self.ended.append((mesh.of.mesh_id, str(effect.error)))
                 case _:
                     pass  # answers and notices, which nobody here asked for
         self._set_timer(mesh)
@@ -214,7 +237,7 @@ class DaemonNode(Node):
                 lambda db, push=push, row_id=row_id, now_ms=now_ms: self._rules.receive(
                     db,
                     push,
-                    lambda sealed: open_sealed(sealed, of, [of.seed_bytes]),
+                    lambda sealed: self._rules.open_sealed(sealed, of, self.seeds(of)),
                     mesh_id=of.mesh_id,
                     recipient_id=of.member_id,
                     row_id=row_id,
@@ -244,12 +267,16 @@ class DaemonNode(Node):
             return self.is_up and self.lives == life and mesh.wire is wire
 
         def hear(act: Callable[[], list[Effect]]) -> None:
-            if is_current():
+            if self.is_frozen:
+                self.thaw(lambda: hear(act))
+            elif is_current():
                 with self.dying_of_a_cut():
                     self._do(mesh, act())
 
         def closed(code: int | None, reason: str) -> None:
-            if is_current():
+            if self.is_frozen:
+                self.thaw(lambda: closed(code, reason))
+            elif is_current():
                 mesh.wire = None
                 with self.dying_of_a_cut():
                     self._do(mesh, mesh.loop.on_closed(code, reason, self._now()))

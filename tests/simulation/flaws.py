@@ -1,9 +1,10 @@
 """Bugs to plant: each breaks one rule of the product in the way in which it has been broken elsewhere.
 
-A flaw is a function that patches a world's rules. A simulator that does not catch every one of them proves nothing by
-catching none in the product.
+A flaw is a function that patches a world's rules. A simulator that does not catch every one of them, and for the reason
+that is its own, proves nothing by catching none in the product.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,8 +25,10 @@ from parley.daemon.instant import Instant
 from parley.daemon.outbox import sending
 from parley.daemon.outbox.accept import Destination, Message
 from parley.daemon.outbox.requeue import requeue
+from parley.daemon.sealer import open_sealed
 from parley.sqlite import Outcome, connect
 from parley.wire.broker import DeliveryAcked, Problem, RefusedSend
+from tests.simulation import world
 from tests.simulation.broker_node import BrokerNode, BrokerRules
 from tests.simulation.daemon_node import Rules
 
@@ -143,20 +146,48 @@ def a_block_is_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recipients, "_takes", lambda row, capability: True)
 
 
-FLAWS: list[Flaw] = [
-    in_flight_rows_are_not_recovered,
-    the_dedupe_is_looked_up_outside_the_transaction,
-    the_daemon_acknowledges_before_it_commits,
-    the_broker_answers_before_it_commits,
-    the_first_acknowledgement_counts_for_all_recipients,
-    the_sender_is_left_out_of_the_inboxs_key,
-    the_sender_is_left_out_of_the_brokers_key,
-    a_requeued_message_loses_its_destination,
-    one_mesh_stands_in_anothers_way,
-    a_rate_limit_kills_a_message,
-    a_lease_never_ends,
-    a_commit_is_not_synced,
-    a_row_waits_for_a_time_that_the_clock_has_left,
-    a_settlement_that_a_full_disk_refused_is_forgotten,
-    a_block_is_not_looked_at,
-]
+def who_was_thrown_out_goes_on_sending(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(accepting, "_SENDER", accepting._SENDER.replace("SELECT state", "SELECT 'active'"))
+    patch.setattr(session.Session, "on_expelled", lambda self: [])
+
+
+def a_message_to_a_replaced_key_is_not_opened(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Rules, "open_sealed", staticmethod(lambda sealed, of, seeds: open_sealed(sealed, of, seeds[:1])))
+
+
+def whatever_a_member_sent_is_taken_for_sealed_under_its_newest_key(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(accepting, "_sealed_by", lambda tx, cases: cases)
+
+
+def nobody_looks_for_deliveries_without_being_told(patch: pytest.MonkeyPatch) -> None:
+    """With several brokers a signal is a courtesy, and may be lost."""
+    patch.setattr(world, "POLICY", dataclasses.replace(world.POLICY, poll_ms=10**9))
+
+
+def a_sweep_takes_what_still_waits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(retention, "DAY_MS", 1_000)
+
+
+FLAWS: dict[Flaw, str] = {
+    in_flight_rows_are_not_recovered: r"never came to rest: .* inflight",
+    the_dedupe_is_looked_up_outside_the_transaction: r"is at the broker without its id",
+    the_daemon_acknowledges_before_it_commits: r"is delivered to .*, who does not have it",
+    the_broker_answers_before_it_commits: r"is done as .*, the broker has None",
+    the_first_acknowledgement_counts_for_all_recipients: r"is delivered to .*, who does not have it",
+    the_sender_is_left_out_of_the_inboxs_key: r"is delivered to .*, who does not have it",
+    the_sender_is_left_out_of_the_brokers_key: r"IDEMPOTENCY_KEY_REUSED.* although it could be delivered",
+    a_requeued_message_loses_its_destination: r"would send .* to queue \*, which nobody asked for",
+    one_mesh_stands_in_anothers_way: r"never came to rest: .* pending",
+    a_rate_limit_kills_a_message: r"RATE_LIMITED.* although it could be delivered",
+    a_lease_never_ends: r"never came to rest: .* is leased for",
+    a_commit_is_not_synced: r"promised .* and does not have it",
+    a_row_waits_for_a_time_that_the_clock_has_left: r"never came to rest: .* pending",
+    a_settlement_that_a_full_disk_refused_is_forgotten: r"never came to rest: .* inflight",
+    a_block_is_not_looked_at: r"is queued for .* and not for",
+    who_was_thrown_out_goes_on_sending: r"who had been thrown out",
+    a_message_to_a_replaced_key_is_not_opened: r"changed: None",
+    whatever_a_member_sent_is_taken_for_sealed_under_its_newest_key: r"changed: None",
+    nobody_looks_for_deliveries_without_being_told: r"never came to rest: .* is queued for",
+    a_sweep_takes_what_still_waits: r"is not whole at the broker|is dead",
+}
+"""Each with what it is found by."""

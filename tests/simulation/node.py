@@ -38,6 +38,7 @@ class Node:
         self.lives = 0
         """Which life of the node this is. What was scheduled in an earlier one is void."""
         self.crashes = 0
+        self._frozen_until = 0
 
     def start(self) -> None:
         """Begins a life: opens what is on the disk and goes on from there."""
@@ -49,6 +50,7 @@ class Node:
 
     def begin(self) -> None:
         self.is_up = True
+        self._frozen_until = 0
         self.lives += 1
 
     def crash(self, *, torn: bool) -> None:
@@ -69,6 +71,18 @@ class Node:
         else:
             wire.abandon(end)
 
+    @property
+    def is_frozen(self) -> bool:
+        return self.is_up and self.scheduler.now < self._frozen_until
+
+    def freeze(self, milliseconds: int) -> None:
+        """Nothing is done here for a while, as by a machine that sleeps; then all of it, late."""
+        self._frozen_until = self.scheduler.now + milliseconds
+
+    def thaw(self, action: Callable[[], None]) -> None:
+        """Does it when the node is awake again."""
+        self.scheduler.after(self._frozen_until - self.scheduler.now, action)
+
     def cut_power_within(self, operations: int) -> None:
         """The power goes in the midst of one of the next writes."""
         self.disk.cut_after = self.disk.operations + operations
@@ -78,7 +92,9 @@ class Node:
         life = self.lives
 
         def act() -> None:
-            if self.is_up and self.lives == life:
+            if self.is_frozen and self.lives == life:
+                self.thaw(act)
+            elif self.is_up and self.lives == life:
                 with self.dying_of_a_cut():
                     action()
 

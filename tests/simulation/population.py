@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from parley.broker.policy import Policy
 from parley.broker.rules.grants import grant
-from parley.broker.rules.members import add_member, create_mesh
+from parley.broker.rules.members import Role, add_member, create_mesh, list_members
 from parley.broker.rules.topics import join_group, subscribe
 from parley.broker.store import BrokerStore
 from parley.core import sealing
@@ -32,6 +32,12 @@ class Population:
     grouped: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     takes: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
     """By mesh, recipient and sender; without an entry everything is taken."""
+    keys: dict[str, str] = field(default_factory=dict)
+    """Whose a public key is or was."""
+    changed: set[tuple[str, str, str]] = field(default_factory=set)
+    """Mesh, recipient and sender, where what is taken changed meanwhile: either may have been so when it mattered."""
+    gone: dict[tuple[str, str], int | None] = field(default_factory=dict)
+    """Mesh and daemon of who was thrown out, and what had been accepted when it certainly was."""
 
     def in_mesh(self, mesh_id: str) -> list[str]:
         return [daemon for daemon in self.daemons if (mesh_id, daemon) in self.members]
@@ -42,7 +48,7 @@ class Population:
     def recipients(self, mesh_id: str, sender: str, kind: str, ref: str) -> list[str] | None:
         """Who gets the message, or None when the broker must refuse it for good."""
         if kind == "dm":
-            found = [each for each in self.in_mesh(mesh_id) if self.members[mesh_id, each].pubkey == ref]
+            found = [each for each in self.in_mesh(mesh_id) if self.keys.get(ref) == f"{mesh_id}/{each}"]
             return found if found and self._takes(mesh_id, found[0], sender, kind) else None
         if kind == "topic":
             found = self.subscribed.get((mesh_id, ref), [])
@@ -55,6 +61,33 @@ class Population:
             if not found:
                 return None
         return [each for each in found if each != sender and self._takes(mesh_id, each, sender, kind)]
+
+    def uncertain(self, mesh_id: str, sender: str) -> set[str]:
+        """Who may or may not get what the sender sends, since it changed while messages were on their way."""
+        return {
+            each
+            for each in self.in_mesh(mesh_id)
+            if (mesh_id, each) in self.gone or (mesh_id, each, sender) in self.changed
+        }
+
+    def may_be_refused(self, mesh_id: str, sender: str, kind: str, ref: str) -> bool:
+        """Whether the broker may have refused the message for good."""
+        if (mesh_id, sender) in self.gone or self.recipients(mesh_id, sender, kind, ref) is None:
+            return True
+        if kind == "topic" or ref == "*":
+            return False
+        addressed = self._group(mesh_id, ref[1:]) if kind == "queue" else [self.keys[ref].rpartition("/")[2]]
+        uncertain = self.uncertain(mesh_id, sender)
+        return all(each in uncertain for each in addressed)
+
+    def may_be_taken(self, mesh_id: str, sender: str, kind: str, ref: str) -> bool:
+        """Whether the broker may have accepted the message."""
+        if self.recipients(mesh_id, sender, kind, ref) is not None:
+            return True
+        return kind == "dm" and self.keys.get(ref, "").rpartition("/")[2] in self.uncertain(mesh_id, sender)
+
+    def add_key(self, mesh_id: str, daemon: str, pubkey: str) -> None:
+        self.keys[pubkey] = f"{mesh_id}/{daemon}"
 
     def _group(self, mesh_id: str, name: str) -> list[str]:
         below = [group for group in GROUPS if group == name or group.startswith(f"{name}/")]
@@ -76,7 +109,8 @@ def populate(
         mesh_key = sealing.new_key(rng.randbytes)
         for daemon in daemons:
             if number == 0 or rng.random() < 0.8:
-                people.members[mesh_id, daemon] = _join(store, rng, daemon, mesh_id, slug, mesh_key)
+                of = people.members[mesh_id, daemon] = _join(store, rng, daemon, mesh_id, slug, mesh_key)
+                people.add_key(mesh_id, daemon, of.pubkey)
         _subscribe_some(store, rng, people, mesh_id)
         if blocks:
             _block_some(store, rng, people, mesh_id)
@@ -86,7 +120,8 @@ def populate(
 def _join(store: BrokerStore, rng: random.Random, daemon: str, mesh_id: str, slug: str, mesh_key: bytes) -> Membership:
     seed = sealing.new_key(rng.randbytes)
     public = sealing.public_key(seed).hex()
-    member = store.call(lambda tx: add_member(tx, mesh_id, public, daemon, "member"))
+    role: Role = "owner" if store.call(lambda tx: not list_members(tx, mesh_id)) else "member"
+    member = store.call(lambda tx: add_member(tx, mesh_id, public, daemon, role))
     return Membership(
         mesh_id=mesh_id,
         slug=slug,

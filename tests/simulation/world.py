@@ -1,8 +1,10 @@
 """A whole mesh in one process: daemons, a broker, their disks, their network and their time, from one seed.
 
 A world goes through rounds. In each its programs send while everything goes wrong: frames are lost, doubled and late,
-wires are cut and partitioned, clocks are set, processes are killed and machines lose power in the midst of a write.
-Then the weather calms, everybody is started again, and what must hold is looked at.
+wires are cut and partitioned, clocks are set, processes are killed and machines lose power in the midst of a write, or
+sleep while others wait for them. Meanwhile people block each other, throw each other out and replace their keys. Every
+other world has two brokers in front of its database. Then the weather calms, everybody is started again, and what must
+hold is looked at.
 """
 
 import hashlib
@@ -10,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parley.broker.policy import Policy
+from parley.broker.policy import DAY_MS, Policy
 from tests.simulation.broker_node import BrokerNode, BrokerRules
+from tests.simulation.changes import Changes
 from tests.simulation.checks import Judge, State
 from tests.simulation.daemon_node import DaemonNode, Rules
 from tests.simulation.ledger import Ledger
@@ -26,13 +29,16 @@ STORMS = (
     Weather(latency_ms=200, loss=0.05, doubling=0.10, late=0.02, late_ms=20_000),
     Weather(latency_ms=5, doubling=0.05, late=0.02, late_ms=500),
 )
-POLICY = Policy(window=16, lease_ms=8_000, heartbeat_ms=8_000, rate_window_ms=5_000, rate_messages=40)
+POLICY = Policy(window=16, lease_ms=8_000, heartbeat_ms=8_000, poll_ms=10_000, rate_window_ms=5_000, rate_messages=40)
 SETTLE_MS = 12 * 60 * 1000
 """How long a calm world may take until everything has come to rest, of its own time."""
 SETTLE_EVENTS = 40_000
 """How much may happen until then; more is a world that runs in circles."""
-CLOCK_MS = 3_600_000
-"""By how much a clock may be set, in either direction: less than any age that a daemon gives up at."""
+CLOCK_MS = POLICY.delivery_days * DAY_MS * 2 // 5
+"""By how much a clock may be set, in either direction. From one end to the other is less than any age at which a daemon
+gives up a message, or a broker what waits for somebody who is away."""
+FREEZE_MS = (1_000, 10_000, 60_000)
+"""How long a machine may sleep: shorter than a lease, longer than one, and longer than silence is borne."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,9 @@ class World:
         self.scheduler = Scheduler(seed)
         self.network = Network(self.scheduler)
         self.ledger = Ledger()
-        self.broker = BrokerNode("broker", self.scheduler, self.network, folder, POLICY, broker_rules)
+        self.broker = BrokerNode(
+            "broker", self.scheduler, self.network, folder, POLICY, broker_rules, fronts=1 + seed % 2
+        )
         names = [f"daemon-{number}" for number in range(plan.daemons)]
         self.daemons = [DaemonNode(name, self.scheduler, self.network, folder, rules) for name in names]
         self.people = Population(names)
@@ -98,7 +106,12 @@ class World:
             problems = self._come_to_rest()
             judge = self._judge()
             problems += judge.in_the_end() if is_last else judge.always()
-            problems += [f"{each.name} gave up: {why}" for each in self.daemons for why in each.ended]
+            problems += [
+                f"{each.name} gave up: {why}"
+                for each in self.daemons
+                for mesh_id, why in each.ended
+                if (mesh_id, each.name) not in self.people.gone
+            ]
             if problems:
                 break
         result = Result(self.scheduler.seed, self._operations(), self._crashes(), self._digest(), problems)
@@ -119,11 +132,14 @@ class World:
                 self.people.members[mesh_id, daemon.name] for mesh_id in self.people.meshes_of(daemon.name)
             ]
             daemon.start()
+        self._changes = Changes(self.people, self.broker, self.daemons, self.scheduler.stream("changes"))
         self._programs = [Programs(each, self.people, self.ledger, self.scheduler) for each in self.daemons]
 
     def _round(self) -> None:
         """Sends, while everything goes wrong. A full mesh takes nothing for now, which is nobody else's trouble."""
         self.broker.fill_meshes([self._full_mesh] if self._full_mesh else [])
+        for daemon in self.daemons:
+            self._changes.replace_a_key(daemon)
         self.network.weather, self._is_stormy = self._rng.choice(STORMS), True
         for programs in self._programs:
             programs.start(self.plan.messages, self.plan.pause_ms)
@@ -144,6 +160,11 @@ class World:
             (1, lambda: self._set_clock(node)),
             (1, lambda: self._be_busy(daemon)),
             (1, lambda: self._fill_disk(node)),
+            (1, lambda: node.freeze(rng.choice(FREEZE_MS))),
+            (1, self.broker.crash_front),
+            (1, self._changes.change_a_block),
+            (1, self._changes.throw_out),
+            (1, lambda: self._changes.replace_a_key(daemon)),
         ]
         rng.choices([act for _, act in kinds], [weight for weight, _ in kinds])[0]()
         for each in self._nodes():
@@ -207,10 +228,11 @@ class World:
             f"{daemon.name} has {row[0]} {row[1]}"
             for daemon in self.daemons
             for row in daemon.databases[0].execute(
-                "SELECT client_message_id, status FROM outbox"
+                "SELECT client_message_id, status, mesh_id FROM outbox"
                 " WHERE status IN ('pending', 'inflight') AND mesh_id IS NOT ?",
                 (self._full_mesh,),
             )
+            if (row[2], daemon.name) not in self.people.gone
         ]
         rows = self.broker.database.execute(
             "SELECT broker_message_id, recipient_id, state FROM delivery_queue WHERE state IN ('queued', 'leased')"
