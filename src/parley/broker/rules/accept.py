@@ -214,7 +214,7 @@ def _seen_before(case: _Case, known: Row | None) -> None:
 
 
 def _sealed_by(tx: Tx, cases: list[_Case]) -> list[_Case]:
-    """Keeps the key that a body was sealed under, where it is not the sender's newest: only with it can it be opened."""
+    """Keeps the key that a body was sealed under, if it is not the sender's newest: only with it can it be opened."""
 
     def check(case: _Case, owner: list[Row]) -> None:
         if owner != [(case.message.member_id,)]:
