@@ -139,6 +139,7 @@ def test_invites_are_made_listed_and_taken_back(desk: Desk) -> None:
     for secret in ("QUJD", "A" * 43):
         assert ann.code("create_invite", invite=f"{text}.{secret}") == "INVALID_INPUT"
     assert ann.code("create_invite", invite=invite_text(desk, "inv_2", mesh_id="mesh_other")) == "INVALID_INPUT"
+    assert ann.code("revoke_invite", invite_id="inv_nobody") == "NOT_FOUND"
     assert ann.result("revoke_invite", invite_id="inv_1") == {"invite_id": "inv_1", "changed": True}
     (listed,) = ann.result("invites")["invites"]
     assert (listed["invite_id"], listed["revoked"], listed["uses"]) == ("inv_1", True, 0)

@@ -162,6 +162,12 @@ async def test_who_is_removed_ends_for_good_and_the_others_get_a_new_key(
     await bob.until(lambda: bob.bodies() == ["without carol"])
     keys = [desk.daemon.mesh(None).membership.mesh_keys for desk in (alice, bob, carol)]
     assert keys[0] == keys[1] != keys[2]
+    for name, status in (
+        ("carol", 200),
+        ("dora", 404),
+    ):  # who is gone still has a name for those who may bring her back
+        lifted = await alice.unix.post("/v1/mesh/call", json={"method": "unban", "params": {"member": name}})
+        assert lifted.status_code == status
 
 
 async def test_a_replaced_key_is_archived_and_the_member_goes_on(pair: tuple[Desk, Desk]) -> None:

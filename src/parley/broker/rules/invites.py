@@ -11,6 +11,7 @@ from parley.broker.rules.members import RANK, Member, active_member, add_member,
 from parley.broker.tx import Row, Tx
 from parley.core.broker_errors import InviteRefused, NotAllowed
 from parley.core.clock import iso, parse_iso
+from parley.core.errors import NotFound
 from parley.wire.invites import Invite, encode_invite, has_expired, is_signed
 
 _ROW: Final = "invite_id, role, created_by, created_ms, expires_ms, uses_max, uses, revoked_ms"
@@ -41,8 +42,10 @@ def register_invite(tx: Tx, invite: Invite, issuer_id: str | None) -> bool:
 
 
 def revoke_invite(tx: Tx, mesh_id: str, invite_id: str, actor: str) -> bool:
-    """Lets the invite be used no more. False when that was so before."""
+    """Lets the invite be used no more. False when that was so before. Raises ``NotFound``."""
     lock_mesh(tx, mesh_id)
+    if tx.one("SELECT 1 FROM invite WHERE invite_id = ? AND mesh_id = ?", invite_id, mesh_id) is None:
+        raise NotFound("There is no such invite in this mesh", invite_id=invite_id)
     where = "invite_id = ? AND mesh_id = ? AND revoked_ms IS NULL"
     changed = tx.run(f"UPDATE invite SET revoked_ms = ? WHERE {where}", tx.now_ms, invite_id, mesh_id)
     if changed:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from parley.core import sealing
+from parley.core.daemon_errors import DestinationUnknown
 from parley.core.errors import InvalidInput, NotFound
 from parley.daemon.http.bodies import Join, MakeInvite, MeshCall, OfMesh, Profile, TopicName
 from parley.daemon.http.shell import Answer, Call, session_of
@@ -127,7 +128,13 @@ async def member_id_of(mesh: "Mesh", name: str) -> str:
     for peer in mesh.roster.peers or ():
         if name in (peer.member_id, peer.pubkey):
             return peer.member_id
-    key = resolve(name, [mesh.roster]).ref
+    try:
+        key = resolve(name, [mesh.roster]).ref
+    except DestinationUnknown:
+        gone = [peer for peer in mesh.roster.peers or () if peer.display_name.casefold() == name.casefold()]
+        if len(gone) != 1 or gone[0].state == "active":
+            raise
+        return gone[0].member_id
     return next(peer.member_id for peer in mesh.roster.active() if peer.pubkey == key)
 
 
