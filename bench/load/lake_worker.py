@@ -33,22 +33,26 @@ COPY (
         FROM read_parquet($files, hive_partitioning = true)
         WHERE name IN ('message.created', 'message.edited', 'message.deleted', 'message.moved_topic')
         GROUP BY ALL
+    ), parsed AS (
+        SELECT *, json_extract_string(created, ['$.message.topic_id', '$.message.channel_id', '$.message.sender',
+            '$.message.content_raw', '$.message.created_at', '$.message.reply_to']) AS made
+        FROM folded WHERE created IS NOT NULL
     )
     SELECT db_id, id,
-        coalesce(moved->>'$.new_topic_id', created->>'$.message.topic_id') AS topic_id,
-        created->>'$.message.channel_id' AS channel_id,
-        created->>'$.message.sender' AS sender,
-        CASE WHEN content IS NULL THEN created->>'$.message.content_raw'
+        coalesce(moved->>'$.new_topic_id', made[1]) AS topic_id,
+        made[2] AS channel_id,
+        made[3] AS sender,
+        CASE WHEN content IS NULL THEN made[4]
             WHEN content.name = 'message.deleted' THEN '[deleted]'
             ELSE content.data_json->>'$.new_content' END AS content_raw,
         coalesce(CAST(change->>'$.version' AS BIGINT), 1) AS version,
-        created->>'$.message.created_at' AS created_at,
+        made[5] AS created_at,
         content.ts AS edited_at,
         deleted.ts AS deleted_at,
         deleted.data_json->>'$.deleted_by' AS deleted_by,
-        created->>'$.message.reply_to' AS reply_to,
+        made[6] AS reply_to,
         last_event_id
-    FROM folded WHERE created IS NOT NULL
+    FROM parsed
 ) TO '{out}' (FORMAT parquet, COMPRESSION zstd)
 """
 

@@ -50,6 +50,8 @@ _EMBEDDED: Final[dict[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.driver.memory": DRIVER_MEMORY,
+    # Folding makes short-lived rows by the million: the collector that does no work beside them costs a tenth less.
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
     # Streams of a few files each: nothing is gained by waiting, and state is small.
     "spark.sql.streaming.stopTimeout": "30s",
 }

@@ -16,7 +16,6 @@ from parley.core.limits import TOMBSTONE
 from parley.pipeline.fold.canonical import canonical
 from parley.pipeline.fold.facts import Facts, taken_by
 from parley.pipeline.fold.payloads import (
-    CHANGES,
     JSON_COLUMNS,
     KEYS,
     MESSAGE_EVENTS,
@@ -98,22 +97,28 @@ def messages(events: DataFrame, facts: Facts, before: DataFrame | None = None) -
         ),
         last(F.struct("event_id", "ts", "data_json"), name == "message.deleted").alias("deleted"),
         last(F.struct("event_id", "data_json"), name == "message.moved_topic").alias("moved"),
-        last(F.struct("event_id", "data_json"), name.isin(*CHANGES)).alias("change"),
         F.max("event_id").alias("last_event_id"),
     )
-    # Parsed in a step of its own: each column that is taken from the row would parse it again.
-    row = parsed("created.data_json", f"message struct<{row_type('messages')}>")["message"]
-    there = _without_archived(folded.where("created IS NOT NULL"), facts).withColumn("row", row)
+    # Parsed in a step of its own: each column that is taken from a payload would parse it again.
+    there = _without_archived(folded.where("created IS NOT NULL"), facts).withColumns(
+        {
+            "row": parsed("created.data_json", f"message struct<{row_type('messages')}>")["message"],
+            "edit": parsed("content.data_json", "new_content string, version bigint"),
+            "move": parsed("moved.data_json", "new_topic_id string, version bigint"),
+        }
+    )
     return there.select(*_message_columns(F.col("row")))
 
 
 def _message_columns(row: Column) -> list[Column]:
     deleted_now = F.col("content.name") == "message.deleted"
-    edited = parsed("content.data_json", "new_content string")["new_content"]
+    content_is_newer = F.col("content.event_id") > F.coalesce("moved.event_id", F.lit(0))
     changed = {
-        "topic_id": _since("moved", parsed("moved.data_json", "new_topic_id string")["new_topic_id"]),
-        "content_raw": _since("content", F.when(deleted_now, F.lit(TOMBSTONE)).otherwise(edited)),
-        "version": _since("change", parsed("change.data_json", "version bigint")["version"]),
+        "topic_id": _since("moved", F.col("move.new_topic_id")),
+        "content_raw": _since("content", F.when(deleted_now, F.lit(TOMBSTONE)).otherwise(F.col("edit.new_content"))),
+        "version": F.when(content_is_newer, _since("content", F.col("edit.version"))).otherwise(
+            _since("moved", F.col("move.version"))
+        ),
         "edited_at": _since("content", F.col("content.ts")),
         "deleted_at": _since("deleted", F.col("deleted.ts")),
         "deleted_by": _since("deleted", parsed("deleted.data_json", "deleted_by string")["deleted_by"]),
