@@ -117,15 +117,17 @@ class _Work:
         return {"tables": len(build_gold(self._spark, lake, PipelineSettings()).tables)}
 
     def fold(self, lake: Any) -> dict[str, Any]:
-        """The messages alone, from bronze to one set of Parquet files."""
-        from parley.pipeline.fold import messages, read_facts
+        """The messages alone, from bronze to one set of Parquet files, with what a build looks up beforehand."""
+        from parley.pipeline.fold import Facts, messages, read_archives
         from parley.pipeline.lake.catalogue.bronze import EVENTS
         from parley.pipeline.lake.reading import read_table
+        from parley.pipeline.silver.reading import bronze_marks, truncated_hubs
 
         out = f"{lake.root}-fold"
-        events = read_table(self._spark, lake, EVENTS)
         begun = time.perf_counter()
-        messages(events, read_facts(events)).write.mode("overwrite").option("compression", "zstd").parquet(out)
+        events = read_table(self._spark, lake, EVENTS)
+        facts = Facts(read_archives(events), truncated_hubs(self._spark, lake, bronze_marks(lake)))
+        messages(events, facts).write.mode("overwrite").option("compression", "zstd").parquet(out)
         seconds = time.perf_counter() - begun
         (row,) = self._spark.read.parquet(out).selectExpr(*CHECKSUM.split(", ")).collect()
         return {"seconds": seconds, "checksum": list(row)}

@@ -1,10 +1,10 @@
 """The pipeline over long histories: ingest, build, audit, fold and enrichment, and the same fold in DuckDB and Python.
 
-Each size has a history of its own, which is made once and copied for the run; ``--lake-keep`` names a folder where the
-made ones stay for the next run. After the first build one percent of new events is added, so that what an incremental
-run costs stands beside what a full one costs: both are ingest and silver, and with gold, which is counted whole each
-time. What is quick and disturbed easily, ingest and fold, is done several times, the first time by processes that have
-yet to load what they need; the spread shows it.
+Each size has a history of its own, which is made once and copied if the run adds to it; ``--lake-keep`` names a folder
+where the made ones stay for the next run. After the first build one percent of new events is added, so that what an
+incremental run costs stands beside what a full one costs: both are ingest and silver, and with gold, which is counted
+whole each time. What is quick and disturbed easily, ingest and fold, is done several times, the first time by processes
+that have yet to load what they need; the spread shows it.
 """
 
 import shutil
@@ -41,7 +41,7 @@ def lake(folder: Path, plan: Plan) -> dict[str, Any]:
 
 
 def history_of(folder: Path, events: int, plan: Plan) -> LongHistory:
-    """A copy of the history of so many events, which is made if it is not there yet."""
+    """The history of so many events, which is made if it is not there yet; a copy of it, if it is to go on."""
     kept = (plan.lake_keep or folder / "kept") / str(events)
     if not kept.exists():
         print(f"bench: making a history of {events:,} events", file=sys.stderr, flush=True)
@@ -51,8 +51,9 @@ def history_of(folder: Path, events: int, plan: Plan) -> LongHistory:
         made.extend(events - made.events)
         made.close()
         growing.rename(kept)
-    shutil.copytree(kept, folder / f"history-{events}")
-    return LongHistory(folder / f"history-{events}", events_planned=plan.lake_large)
+    if "incremental" in plan.lake_parts:
+        kept = Path(shutil.copytree(kept, folder / f"history-{events}"))
+    return LongHistory(kept, events_planned=plan.lake_large)
 
 
 def growth(small: dict[str, Any], large: dict[str, Any]) -> Sample:

@@ -39,7 +39,7 @@ def test_a_kept_history_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert len(rows(first.workspace, "SELECT event_id FROM events")) == first.events
 
 
-def test_the_bench_keeps_a_history_and_measures_a_copy_of_it(tmp_path: Path) -> None:
+def test_the_bench_keeps_a_history_and_adds_to_a_copy_of_it(tmp_path: Path) -> None:
     plan = Plan(lake_large=5_000, lake_keep=tmp_path / "kept")
     for run in ("one", "two"):
         history = lake.history_of(tmp_path / run, 2_000, plan)
