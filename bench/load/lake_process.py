@@ -33,6 +33,7 @@ class LakeProcess(Process):
         self.pid = self._popen.pid
         self._peak_bytes = 0
         self._driver_peak_bytes = 0
+        self._spent: dict[int, float] = {}
         self._ended = threading.Event()
         self._watch = threading.Thread(target=self._sample, daemon=True)
         self._watch.start()
@@ -79,12 +80,15 @@ class LakeProcess(Process):
         return self._popen.wait()
 
     def _cpu_seconds(self) -> float:
-        """Of processes that live now; Spark keeps its Python workers."""
-        return sum(_quietly(process.cpu_seconds) for process in (self, *self.descendants()))
+        """Of all processes that were ever seen: Spark ends Python workers that have nothing to do."""
+        for process in (self, *self.descendants()):
+            self._spent[process.pid] = max(self._spent.get(process.pid, 0.0), _quietly(process.cpu_seconds))
+        return sum(tuple(self._spent.values()))  # the thread that watches may see another process meanwhile
 
     def _sample(self) -> None:
         while not self._ended.wait(SAMPLE_SECONDS):
             everyone = [self, *self.descendants()]
+            self._cpu_seconds()
             resident = {process.pid: int(_quietly(process.resident_bytes)) for process in everyone}
             self._peak_bytes = max(self._peak_bytes, sum(resident.values()))
             driver = sum(resident.get(pid, 0) for pid in (self.pid, *living_children(self.pid)))
