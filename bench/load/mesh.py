@@ -15,6 +15,7 @@ from typing import Any, Self
 from bench.load.http import HttpPeer, check_success, json_body, request
 from bench.load.peer import UnexpectedReply
 from bench.load.process import Process, ServerProcess, free_port
+from parley.app.broker import FILE
 from parley.client.daemon import DaemonClient
 from parley.core.daemon_errors import DaemonNotRunning, MeshUnreachable
 from parley.wire.daemon_home import DaemonHome
@@ -63,6 +64,13 @@ class Mesh:
     def cpu_seconds(self) -> tuple[float, float]:
         """CPU time of the broker, and of all daemons."""
         return self.broker.cpu_seconds(), sum(each.cpu_seconds() for each in self.daemons)
+
+    def bytes_on_disk(self) -> dict[str, int]:
+        """Of the databases without their logs, which are used again and again: the broker's, and all daemons'."""
+        homes = [self._home(number) for number in range(len(self.daemons))]
+        files = {"broker": [self.folder / "broker" / FILE]}
+        files |= {"outbox": [home.outbox for home in homes], "inbox": [home.inbox for home in homes]}
+        return {name: sum(_size(each) for each in paths) for name, paths in files.items()}
 
     def _home(self, daemon: int) -> DaemonHome:
         return DaemonHome(self.folder / f"d{daemon}")
@@ -144,6 +152,10 @@ class Follower(asyncio.Protocol):
 
     def close(self) -> None:
         self._transport.close()
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _all_here(peers: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:

@@ -29,8 +29,10 @@ async def mesh(folder: Path, plan: Plan, store: str | None, prefix: str) -> dict
     """Both loads at a new broker on this store (None is a SQLite file)."""
     async with Mesh(folder, store, DAEMONS, MESHES) as world:
         await _closed(world, MESHES * DAEMONS)  # everybody's first message asks for peers and opens connections
+        before = world.bytes_on_disk()
         closed = [await _closed(world, plan.mesh_closed) for _ in range(plan.repeat)]
         burst = [await _burst(world, plan.mesh_burst) for _ in range(plan.repeat)]
+        disk = _grown(world, before, plan.repeat * (plan.mesh_closed + plan.mesh_burst))
         memory = {
             "broker_mb": round(world.broker.resident_bytes() / 1e6, 1),
             "daemon_mb": round(sum(each.resident_bytes() for each in world.daemons) / len(world.daemons) / 1e6, 1),
@@ -39,6 +41,7 @@ async def mesh(folder: Path, plan: Plan, store: str | None, prefix: str) -> dict
         f"{prefix}_closed_100": figure(f"{prefix}_closed_100", closed),
         f"{prefix}_burst": figure(f"{prefix}_burst", burst),
         f"{prefix}_memory": figure(f"{prefix}_memory", [memory]),
+        f"{prefix}_disk": figure(f"{prefix}_disk", [disk]),
     }
 
 
@@ -118,6 +121,12 @@ def _rates(world: Mesh, messages: int, seconds: float, before: tuple[float, floa
         "broker_cpu_us": round(broker / messages * 1e6, 1),
         "daemons_cpu_us": round(daemons / messages * 1e6, 1),
     }
+
+
+def _grown(world: Mesh, before: dict[str, int], messages: int) -> Sample:
+    """Bytes that a message has added to each database; with PostgreSQL the broker's own are none."""
+    after = world.bytes_on_disk()
+    return {f"{name}_bytes": round((size - before[name]) / messages) for name, size in after.items()}
 
 
 def _each_once(arrived: dict[bytes, int], messages: int) -> Sample:
