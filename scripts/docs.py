@@ -372,6 +372,13 @@ def audit_checks() -> str:
     return table("check|if not|what holds|what most likely happened if not", rows)
 
 
+def broker_checks() -> str:
+    from parley.pipeline.audit.brokers.checks import BROKER_CHECKS
+
+    rows = ((code(each.id), each.severity, each.sentence, each.cause) for each in BROKER_CHECKS.values())
+    return table("check|if not|what holds|what most likely happened if not", rows)
+
+
 def commands() -> str:
     """The help of every command, as the program prints it."""
     return "\n\n".join(f"## `{name}`\n\n```text\n{text.rstrip()}\n```" for name, text in command_helps())
@@ -591,6 +598,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "exits": exits,
     "commands": commands,
     "audit-checks": audit_checks,
+    "broker-checks": broker_checks,
     "lake-tables": lake_tables,
     "quarantine-reasons": quarantine_reasons,
     "mcp-tools": mcp_tools,

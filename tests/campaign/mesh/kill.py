@@ -2,7 +2,8 @@
 
 A round: one node is killed at a random moment and started again so that it dies at a chosen step; messages are sent
 until it does; it is started anew, and what was not answered is asked again. At the end of a town everything must have
-come to rest as promised. The steps take turns, on SQLite and on PostgreSQL.
+come to rest as promised, and the audit of what the broker holds, beside a lake that was filled meanwhile, must be
+clean. The steps take turns, on SQLite and on PostgreSQL.
 """
 
 import asyncio
@@ -13,6 +14,10 @@ from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 
+from parley.pipeline.audit.run import audit
+from parley.pipeline.brokers.stores import find_brokers
+from parley.pipeline.brokers.taking import take_messages
+from parley.pipeline.lake import Lake
 from tests.campaign.mesh.deaths import BROKER_POINTS, DAEMON_POINTS, Death
 from tests.campaign.mesh.proxy import FaultProxy
 from tests.campaign.mesh.town import Town
@@ -51,9 +56,10 @@ async def mesh_kills(*, rounds: int, seed: int, stores: tuple[str, ...] = ("sqli
 async def _town(url: str | None, rng: random.Random, first: int, rounds: int, died: Counter[str]) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="pm-") as name:
         place = Path(name)
+        store, lake = url or str(place / FILE), Lake.open_or_create(place / "lake")
         async with (
             FaultProxy(first) as proxy,
-            Town(place, url or str(place / FILE), proxy, daemons=DAEMONS, meshes=1, seed=rng.randrange(2**32)) as town,
+            Town(place, store, proxy, daemons=DAEMONS, meshes=1, seed=rng.randrange(2**32)) as town,
         ):
             await town.start_all()
             for number in range(first, first + rounds):
@@ -61,8 +67,23 @@ async def _town(url: str | None, rng: random.Random, first: int, rounds: int, di
                 if not await _round(town, point, rng):
                     return [f"round {number}: nobody came to die at {point}", *town.judge(at_the_end=False)]
                 died[point] += 1
+                if number % len(POINTS) == len(POINTS) // 2:
+                    await asyncio.to_thread(take_messages, lake, find_brokers([store]))
             problems = await town.come_to_rest()
-            return problems + town.judge(at_the_end=True)
+            problems += town.judge(at_the_end=True)
+            return problems + await asyncio.to_thread(_audited, store, lake)
+
+
+def _audited(store: str, lake: Lake) -> list[str]:
+    """What the audit finds in the store and in the lake, while the broker serves."""
+    brokers = find_brokers([store])
+    take_messages(lake, brokers)
+    report = audit(None, [], brokers=brokers, lake=lake)
+    looked = [verdict for verdict in report.verdicts if verdict.status == "ok"]
+    if not looked or not report.brokers[0].messages:
+        return ["the audit saw nothing"]
+    found = [verdict for verdict in report.verdicts if verdict.status == "error"]
+    return [f"{verdict.check.id}: {report.explain(each)}" for verdict in found for each in verdict.listed]
 
 
 async def _round(town: Town, point: str, rng: random.Random) -> bool:

@@ -32,7 +32,7 @@ def run_pipeline(place: Place, progress: Progress, out: Path | None, *, with_aud
     if with_audit:
         refuse_distant(hubs)  # before Spark is started
     with spark_session(place, progress) as spark:
-        look = partial(audit_with, spark, place, hubs, lake, progress) if with_audit else None
+        look = partial(audit_with, spark, place, hubs, brokers, lake, progress) if with_audit else None
         return run_stages(spark, lake, hubs, settings, progress, out, look, brokers)
 
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from parley.core.clock import iso
+from parley.pipeline.audit.brokers.checks import BROKER_CHECKS
+from parley.pipeline.audit.brokers.copies import BrokerCopy
+from parley.pipeline.audit.brokers.run import BrokersAudited
 from parley.pipeline.audit.checks import CHECKS, Check, Severity
 from parley.pipeline.audit.copies import HubCopy
 from parley.pipeline.audit.findings import Finding, Found, merge
@@ -21,7 +24,7 @@ OF_LAKE: Final = "bronze."
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One check over all hubs. ``listed`` are the first findings of each hub; ``total`` counts all."""
+    """One check over all hubs or brokers. ``listed`` are the first findings of each; ``total`` counts all."""
 
     check: Check
     total: int
@@ -50,6 +53,7 @@ class AuditReport:
     at_ms: int
     hubs: tuple[HubCopy, ...]
     verdicts: tuple[Verdict, ...]
+    brokers: tuple[BrokerCopy, ...] = ()
 
     @property
     def damaged(self) -> bool:
@@ -59,12 +63,25 @@ class AuditReport:
     @property
     def verdict(self) -> str:
         """The whole of it in one line."""
-        events = sum(wanted.span for hub in self.hubs for wanted in hub.history)
-        over = f"{len(self.hubs)} hub{'' if len(self.hubs) == 1 else 's'}, {events:,} events"
+        over = self._extent
         found = [verdict for verdict in self.verdicts if verdict.status == "error"]
         if not found:
-            return f"clean: {over}, the log and the tables are the same"
+            agree = "the log and the tables are the same" if self.hubs else "the tables agree"
+            return f"clean: {over}, {agree}"
         return f"damage: {over}, {sum(verdict.total for verdict in found):,} differences by {len(found)} checks"
+
+    @property
+    def _extent(self) -> str:
+        """How much was looked at."""
+        said: list[str] = []
+        if self.hubs or not self.brokers:
+            events = sum(wanted.span for hub in self.hubs for wanted in hub.history)
+            said.append(f"{len(self.hubs)} hub{'' if len(self.hubs) == 1 else 's'}, {events:,} events")
+        if self.brokers:
+            messages = sum(each.messages for each in self.brokers)
+            many = "" if len(self.brokers) == 1 else "s"
+            said.append(f"{len(self.brokers)} broker{many}, {messages:,} messages")
+        return ", ".join(said)
 
     def summary(self) -> dict[str, Any]:
         """The report as JSON."""
@@ -73,12 +90,15 @@ class AuditReport:
             "damaged": self.damaged,
             "verdict": self.verdict,
             "hubs": [_hub(hub) for hub in self.hubs],
+            "brokers": [_broker(each) for each in self.brokers],
             "checks": [self._verdict(verdict) for verdict in self.verdicts],
         }
 
     def explain(self, finding: Finding) -> str:
         """A finding as a sentence: where it is, what should be there and what is."""
-        source = next(hub.source for hub in self.hubs if hub.db_id == finding.db_id)
+        sources = {hub.db_id: hub.source for hub in self.hubs}
+        sources |= {each.broker.broker_id: each.broker.source for each in self.brokers}
+        source = sources[finding.db_id]
         where = " ".join(part for part in (finding.place, finding.id) if part)
         where += f", column {finding.column}" if finding.column else ""
         where += f" (event {finding.event_id})" if finding.event_id is not None and finding.place != "events" else ""
@@ -111,24 +131,41 @@ class AuditReport:
         }
 
 
-def judge(at_ms: int, copies: Sequence[HubCopy], parts: Iterable[Found], *, with_lake: bool) -> AuditReport:
+def judge(
+    at_ms: int,
+    copies: Sequence[HubCopy],
+    parts: Iterable[Found],
+    *,
+    with_lake: bool,
+    brokers: BrokersAudited | None = None,
+) -> AuditReport:
     """One report of all that the searches have found."""
-    found = [*parts]
+    brokers = brokers or BrokersAudited()
+    found = [*parts, brokers.found]
     totals: dict[str, int] = {}
     for part in found:
         for (check, _), total in part.totals.items():
             totals[check] = totals.get(check, 0) + total
     listed = merge(each for part in found for each in part.listed).listed
-    verdicts = tuple(
-        Verdict(
-            check,
-            totals.get(check.id, 0),
-            tuple(each for each in listed if each.check == check.id),
-            with_lake or not check.id.startswith(OF_LAKE),
-        )
-        for check in CHECKS.values()
-    )
-    return AuditReport(at_ms, tuple(copies), verdicts)
+
+    def verdict(check: Check, lake_seen: bool) -> Verdict:
+        mine = tuple(each for each in listed if each.check == check.id)
+        return Verdict(check, totals.get(check.id, 0), mine, lake_seen or not check.id.startswith(OF_LAKE))
+
+    of_hubs = [verdict(check, with_lake) for check in CHECKS.values()] if copies or not brokers.copies else []
+    of_brokers = [verdict(check, brokers.with_lake) for check in BROKER_CHECKS.values()] if brokers.copies else []
+    return AuditReport(at_ms, tuple(copies), (*of_hubs, *of_brokers), brokers.copies)
+
+
+def _broker(copy: BrokerCopy) -> dict[str, Any]:
+    return {
+        "broker_id": copy.broker.broker_id,
+        "source": copy.broker.source,
+        "epoch": copy.broker.epoch,
+        "meshes": copy.meshes,
+        "messages": copy.messages,
+        "deliveries": copy.deliveries,
+    }
 
 
 def _hub(hub: HubCopy) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from parley.core.clock import Clock, SystemClock
 from parley.core.files import write_atomic
+from parley.pipeline.audit.brokers.run import audit_brokers
 from parley.pipeline.audit.bronze import bronze_findings
 from parley.pipeline.audit.checks import OF_REASON
 from parley.pipeline.audit.comparing import compare, duplicates
@@ -19,6 +20,7 @@ from parley.pipeline.audit.keys import key_findings
 from parley.pipeline.audit.report import AuditReport, judge
 from parley.pipeline.audit.scan import Scanned, scan
 from parley.pipeline.audit.scopes import scope_findings
+from parley.pipeline.brokers.stores import BrokerRef
 from parley.pipeline.fold import accepted, current_tables, quarantined
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.lake import Lake
@@ -36,18 +38,20 @@ _UNKNOWN_WITHOUT_ARCHIVE: Final = ("event.reference", "event.generation")
 
 
 def audit(
-    spark: "SparkSession",
+    spark: "SparkSession | None",
     hubs: Sequence[HubRef],
     *,
+    brokers: Sequence[BrokerRef] = (),
     lake: Lake | None = None,
     folder: Path | None = None,
     clock: Clock | None = None,
     progress: Progress | None = None,
 ) -> AuditReport:
-    """Holds each hub's tables, and bronze if there is a lake, against the hub's log.
+    """Holds each hub's tables, and bronze if there is a lake, against the hub's log, and brokers against themselves.
 
-    ``folder`` is where the copies go, a folder that all workers reach; else the system's folder for temporary files.
-    With a lake, the report is kept in it. Raises ``AuditNeedsFile`` for a hub that is known by its address alone.
+    Only hubs need Spark. ``folder`` is where their copies go, a folder that all workers reach; else the system's folder
+    for temporary files. With a lake, the report is kept in it. Raises ``AuditNeedsFile`` for a hub that is known by its
+    address alone.
     """
     now_ms = (clock or SystemClock()).now_ms()
     progress = progress or Silent()
@@ -55,8 +59,9 @@ def audit(
     with ExitStack() as stack:
         with progress.stage("copying"):
             place, copies = stack.enter_context(copied(hubs, folder))
-        parts = list(_search(spark, copies, place, taken, progress))
-    report = judge(now_ms, copies, parts, with_lake=taken is not None)
+        parts = list(_search(spark, copies, place, taken, progress)) if spark is not None and copies else []
+    looked = audit_brokers(brokers, lake, now_ms, progress)
+    report = judge(now_ms, copies, parts, with_lake=taken is not None, brokers=looked)
     if lake is not None:
         write_atomic(lake.own / SUMMARY, json.dumps(report.summary(), indent=1).encode())
     return report

@@ -2,20 +2,21 @@
 
 from typing import Any
 
-from parley.cli.commands.pipeline.options import PipelineCall, pipeline_command
+from parley.cli.commands.pipeline.options import BrokersOption, PipelineCall, pipeline_command
 from parley.core.exits import Exit
 
 _SIGNS = {"warn": ("⚠", "yellow"), "error": ("✗", "red")}
 
 
 @pipeline_command("audit")
-def audit(call: PipelineCall) -> int:
+def audit(call: PipelineCall, broker: BrokersOption = None) -> int:
     """Compare the tables of hubs with what their logs add up to, row by row, and the lake with the logs.
 
-    Works on a copy of each hub's database, so hubs may run. Exits with 5 when there is damage, and lists it.
+    Of brokers, ask whether their tables agree about every message and delivery. Works on one moment of each, so hubs
+    and brokers may run. Exits with 5 when there is damage, and lists it.
     """
     with call.progress() as progress:
-        report: Any = call.work("audit").run_audit(call.place, progress)
+        report: Any = call.work("audit").run_audit(call.with_brokers(broker), progress)
     if call.json:
         call.out.data(report.summary())
     else:
