@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
-import apsw
 import psycopg
 import pyarrow as pa
 import pytest
@@ -115,8 +114,7 @@ def test_a_broker_that_is_being_read_goes_on_accepting(world: World) -> None:
 
 def test_nothing_can_be_written_through_a_reading(world: World) -> None:
     broker = the_broker(world)
-    refusals = (psycopg.errors.ReadOnlySqlTransaction, apsw.ReadOnlyError)
-    with pytest.raises(refusals), open_store(broker.address) as store:
+    with pytest.raises((BrokerInvalid, ServiceUnavailable), match="read-only"), open_store(broker.address) as store:
         store.rows("DELETE FROM member")
 
 
@@ -146,6 +144,23 @@ def test_a_mark_of_one_mesh_is_not_passed_by_a_late_commit_of_another(postgresql
         second = [each for each in whole_history(broker) if each.mesh_id == world.mesh_id]
         assert [batch.column("history_id").to_pylist() for batch in read_range(second[0])] == [[numbers[0]]]
         assert second[0].hi < first[0].hi, "one mark for the whole database would have passed it"
+
+
+def test_a_user_of_the_database_that_may_only_read_is_enough(postgresql: Server, clock: ManualClock) -> None:
+    url = postgresql.new_url()
+    reader = url.rpartition("%3D")[2].replace("t_", "reader_")
+    with opened_world(url, clock) as world, psycopg.connect(url, autocommit=True) as owner:
+        world.talk(5)
+        owner.execute(f"CREATE ROLE {reader} LOGIN".encode())
+        mine = url.replace("parley@", f"{reader}@")
+        with pytest.raises(BrokerInvalid):
+            find_brokers([mine])
+        (schema,) = owner.execute("SELECT current_schema()").fetchall()[0]
+        owner.execute(f"GRANT USAGE ON SCHEMA {schema} TO {reader}".encode())
+        owner.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {reader}".encode())
+        (broker,) = find_brokers([mine])
+        assert read_all(broker).num_rows == 6
+        assert delivery_rows(broker).num_rows == world.counts()["delivery_queue"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from parley.broker.rules.messages import redeliver
 from parley.broker.rules.retention import sweep
 from parley.core.clock import ManualClock
 from parley.core.pipeline_errors import LakeConflict
-from parley.pipeline.brokers import taking
+from parley.pipeline.brokers import observing, taking
 from parley.pipeline.brokers.observing import observe_deliveries
 from parley.pipeline.brokers.rows import read_rows
 from parley.pipeline.brokers.silver import build_mesh_silver
@@ -229,6 +229,22 @@ def test_a_delivery_is_seen_when_it_changes_and_silver_has_what_was_seen_last(wo
     build_mesh_silver(lake)
     again = [row for row in deliveries(lake).values() if row["recipient_id"] == world.cid.member_id]
     assert {(row["state"], row["settled_at"], row["latency_ms"]) for row in again} == {("queued", None, None)}
+
+
+def test_two_looks_at_once_see_each_change_once(world: World, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.talk(4)
+    count = world.counts()["delivery_queue"]
+    (broker,) = brokers(world)
+    commit, others = observing.commit, [observe_deliveries]
+
+    def commit_late(*args: Any, **how: Any) -> int:
+        if others:
+            assert others.pop()(lake, [broker])[broker.broker_id].changed == count
+        return commit(*args, **how)
+
+    monkeypatch.setattr(observing, "commit", commit_late)
+    assert observe_deliveries(lake, [broker])[broker.broker_id] == (0, 1)
+    assert read_rows(lake, BROKER_DELIVERIES).num_rows == count
 
 
 def test_many_builds_leave_what_a_single_one_does(world: World, lake: Lake, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from parley.core.pipeline_errors import BrokerInvalid
 from parley.pipeline.brokers.stores import StoreAddress
 from parley.pipeline.session import BATCH_ROWS
 from parley.pipeline.source.files import select_batches
-from parley.sqlite import close_quietly, open_reader
+from parley.sqlite import close_quietly, open_reader, translate
 
 if TYPE_CHECKING:
     import psycopg
@@ -66,6 +66,8 @@ def _open_file(path: str) -> Iterator[Store]:
         yield _File(path, connection)
     except (apsw.SQLError, DatabaseCorrupt) as error:
         raise BrokerInvalid(f"{path} cannot be read as a broker's file: {error}", source=path) from error
+    except apsw.Error as error:
+        raise translate(error) from error
     finally:
         close_quietly(connection)
 
@@ -87,7 +89,6 @@ class _File:
 def _open_database(address: StoreAddress, snapshot: bool) -> Generator[Store]:
     import psycopg
 
-    failed = (psycopg.OperationalError, psycopg.InterfaceError)
     try:
         secrets: dict[str, Any] = dict(address.secrets)
         with psycopg.connect(
@@ -97,10 +98,13 @@ def _open_database(address: StoreAddress, snapshot: bool) -> Generator[Store]:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             with connection.transaction() if snapshot else contextlib.nullcontext():
                 yield _Database(connection)
-    except failed as error:
-        raise ServiceUnavailable(f"{address.source} cannot be reached", reason="database_unreachable") from error
-    except psycopg.errors.UndefinedTable as error:
-        raise BrokerInvalid(f"{address.source} has no broker's tables", source=address.source) from error
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise ServiceUnavailable(
+            f"{address.source} cannot be reached, or does not let its user in", reason="database_unreachable"
+        ) from error
+    except psycopg.Error as error:
+        said = error.diag.message_primary or type(error).__name__
+        raise BrokerInvalid(f"{address.source} cannot be read as a broker's: {said}", source=address.source) from error
 
 
 class _Database:
