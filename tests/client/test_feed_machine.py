@@ -7,7 +7,6 @@ from parley.client import feed_machine as fm
 from parley.client.backoff import Backoff
 from parley.client.cursor import Cursor
 from parley.client.feed_machine import FeedMachine, StateChange
-from parley.client.refusals import UnknownRefusal
 from parley.core.errors import (
     CursorExpired,
     HostForbidden,
@@ -18,6 +17,7 @@ from parley.core.errors import (
     WorkspaceUnsafe,
 )
 from parley.core.registry import CLOSE_CODES, CloseCode
+from parley.core.retelling import UnknownRefusal
 from parley.wire.events import Entity, EventEnvelope, Hello, HelloOk, Scope, Subscriptions
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from parley.client.refusals import UnknownRefusal, error_from, retry_after_seconds
+from parley.client.refusals import error_from, retry_after_seconds
 from parley.client.steps import Reply
 from parley.core.errors import (
     ERRORS,
@@ -14,6 +14,7 @@ from parley.core.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
+from parley.core.retelling import UnknownRefusal
 
 ON_WIRE = [kind for kind in ERRORS.values() if kind.on_wire]
 

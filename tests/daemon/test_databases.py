@@ -5,8 +5,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from parley.core.errors import DatabaseCorrupt, SchemaTooNew
-from parley.daemon.databases import open_inbox, open_outbox
+from parley.core.daemon_errors import OutboxDamaged
+from parley.core.errors import SchemaTooNew
+from parley.daemon.databases import is_there, open_inbox, open_outbox
+from parley.daemon.inbox.events import events_after
+from parley.daemon.inbox.renewal import mark_refilled, wants_refill
 from tests.daemon.world import NOW, message, put
 
 
@@ -34,7 +37,7 @@ def test_a_damaged_outbox_is_refused_and_left_alone(tmp_path: Path) -> None:
     connection.close()
     spoil(path)
     spoiled = path.read_bytes()
-    with pytest.raises(DatabaseCorrupt):
+    with pytest.raises(OutboxDamaged, match=r"outbox\.db is damaged"):
         open_outbox(path)
     assert path.read_bytes() == spoiled
 
@@ -56,6 +59,37 @@ def test_a_damaged_inbox_is_set_aside_and_an_empty_one_takes_its_place(tmp_path:
     assert aside.read_bytes() == damaged
     assert opened.connection.execute("SELECT count(*) FROM inbox").fetchall() == [(0,)]
     opened.connection.close()
+
+
+@pytest.mark.parametrize("how", ["cut to nothing", "deleted"])
+def test_an_outbox_that_is_gone_is_missed(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "outbox.db"
+    if how == "cut to nothing":
+        path.touch()
+    with pytest.raises(OutboxDamaged):
+        open_outbox(path, expected=True)
+    assert not is_there(path)
+    open_outbox(path).close()
+    open_outbox(path, expected=True).close()
+
+
+@pytest.mark.parametrize("how", ["cut to nothing", "deleted"])
+def test_an_inbox_that_is_gone_is_made_anew_and_says_that_it_is_to_be_filled(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "inbox.db"
+    if how == "cut to nothing":
+        path.touch()
+    opened = open_inbox(path, now_ms=NOW, expected=True)
+    assert (opened.renewed, opened.set_aside) == (True, None)
+    assert wants_refill(opened.connection, "mesh_team")
+    mark_refilled(opened.connection, "mesh_team")
+    (event,) = events_after(opened.connection, 0, 10)
+    assert (event.kind, event.event_id > NOW) == ("inbox_corruption_recovered", True), "no number is given twice"
+    opened.connection.close()
+    again = open_inbox(path, now_ms=NOW, expected=True)
+    assert not again.renewed
+    assert not wants_refill(again.connection, "mesh_team")
+    assert wants_refill(again.connection, "mesh_away"), "its broker could not be asked yet"
+    again.connection.close()
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:

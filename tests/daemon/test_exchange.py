@@ -28,8 +28,8 @@ async def pair(process: Process, make_desk: MakeDesk, request: pytest.FixtureReq
 
 
 def slug(request: pytest.FixtureRequest) -> str:
-    name = str(request.node.name).split("[", maxsplit=1)[0].removeprefix("test_").replace("_", "-")
-    return name[:60]
+    name = str(request.node.name).removeprefix("test_").replace("_", "-").replace("[", "-").removesuffix("]")
+    return name[-60:].lstrip("-")
 
 
 async def met(url: str, name: str, make_desk: MakeDesk) -> tuple[Desk, Desk]:
@@ -132,18 +132,24 @@ async def test_who_never_wrote_to_anybody_still_can_once_the_broker_is_away(
     await sends(bob, "alice", "are you there?")
 
 
-async def test_a_lost_inbox_is_filled_again_by_the_broker(pair: tuple[Desk, Desk], make_desk: MakeDesk) -> None:
+@pytest.mark.parametrize("left", [b"not a database at all" * 500, b""], ids=["damaged", "empty"])
+async def test_a_lost_inbox_is_filled_again_by_the_broker(
+    pair: tuple[Desk, Desk], make_desk: MakeDesk, left: bytes
+) -> None:
     alice, bob = pair
     for number in range(3):
         await sends(alice, "bob", f"{number}")
     await bob.until(lambda: len(bob.bodies()) == 3)
     await bob.close()
-    bob.home.inbox.write_bytes(b"not a database at all" * 500)
+    bob.home.inbox.write_bytes(left)
     for part in ("-wal", "-shm"):
         bob.home.inbox.with_name(bob.home.inbox.name + part).unlink(missing_ok=True)
     again = await make_desk(name="bob", empty=True)
     await again.until(lambda: sorted(map(str, again.bodies())) == ["0", "1", "2"])
-    assert again.daemon.store.set_aside is not None
+    assert again.daemon.store.renewed
+    assert (again.daemon.store.set_aside is None) == (left == b"")
+    forgotten = await again.unix.get("/v1/events", headers={"last-event-id": "1"})
+    assert (forgotten.status_code, forgotten.json()["code"]) == (410, "CURSOR_EXPIRED")
 
 
 async def test_who_is_removed_ends_for_good_and_the_others_get_a_new_key(

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from parley.core.errors import ERRORS, ParleyError, StartupFailed
+from parley.core.errors import ParleyError, StartupFailed
+from parley.core.retelling import retold
 
 
 def detach(
@@ -54,9 +55,10 @@ def detach(
 
 def reported_error(report: dict[str, Any]) -> ParleyError:
     """The error of the process that could not start, with its class and details."""
-    kind = ERRORS.get(report["code"], StartupFailed)
-    error = kind.__new__(kind, report["error"])
-    ParleyError.__init__(error, report["error"])
-    error.details = report.get("details", {})
-    error.hint = report["hint"]  # classes that share a code differ in it
-    return error
+    return retold(
+        report["error"],
+        code=report["code"],
+        status=500,
+        details=report.get("details", {}),
+        hint=report["hint"],  # classes that share a code differ in it
+    )

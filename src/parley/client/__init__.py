@@ -19,8 +19,8 @@ from parley.client.cursor import Cursor, CursorStore, FileCursor
 from parley.client.feed import AsyncFeed, Feed
 from parley.client.feed_machine import StateChange
 from parley.client.identity import Identity, keep_name, whoami
-from parley.client.refusals import UnknownRefusal
 from parley.core import errors
+from parley.core.retelling import UnknownRefusal
 from parley.wire.entities import Span
 from parley.wire.events import (
     AgentChanged,

@@ -13,9 +13,10 @@ import msgspec
 
 from parley.client.backoff import CALL_BACKOFF, Backoff, Random
 from parley.client.call import Call, check_agent, check_key
-from parley.client.refusals import UnknownRefusal, error_from
+from parley.client.refusals import error_from
 from parley.client.steps import HubAddress, Pause, Reply, Request, Steps, exchange
 from parley.core.errors import InternalError, InvalidAuth, ParleyError, Unavailable
+from parley.core.retelling import UnknownRefusal
 
 T = TypeVar("T")
 

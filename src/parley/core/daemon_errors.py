@@ -5,18 +5,50 @@
     Refused
     ├── OutboxConflict           ├── IdempotencyKeyConflict   ├── MeshRequired
     ├── MeshNotAttached          ├── DestinationUnknown       ├── NoMeshJoined
-    ├── TokenInQuery             └── HookRefused
+    ├── TokenInQuery             ├── HookRefused
+    ├── RowNotFound              (a NotFound with another hint)
+    └── RowSpent                 (an IdempotencyKeyReused with another hint)
     Unavailable
     ├── DaemonBusy               ├── TooManyStreams           ├── InsufficientStorage
-    └── MeshUnreachable
+    ├── MeshUnreachable
+    └── OutboxDamaged            (a DatabaseCorrupt with another hint)
     LocalError
     ├── DaemonNotRunning         ├── HostMismatch             ├── FeatureRefused
     ├── MembershipLost
     └── DaemonRunning            (a WriterLockHeld with another hint)
 """
 
-from parley.core.errors import LocalError, Refused, Unavailable, WriterLockHeld
+from parley.core.errors import (
+    DatabaseCorrupt,
+    IdempotencyKeyReused,
+    LocalError,
+    NotFound,
+    Refused,
+    Unavailable,
+    WriterLockHeld,
+)
 from parley.core.exits import Exit
+
+
+class OutboxDamaged(DatabaseCorrupt):
+    """The outbox cannot be read, or is gone; the daemon does not start without it."""
+
+    spoken_by = "daemon"
+    hint = "`parley daemon recover` saves what can be read of it; `parley daemon restore` puts a backup in its place."
+
+
+class RowNotFound(NotFound):
+    """No such message in the outbox or the inbox."""
+
+    spoken_by = "daemon"
+    hint = "`parley daemon outbox list` and `parley daemon inbox list` show what there is."
+
+
+class RowSpent(IdempotencyKeyReused):
+    """The id belongs to the same message, which will not be sent any more as it is; details.reason says why."""
+
+    spoken_by = "daemon"
+    hint = "`parley daemon outbox requeue ID` sends it anew under a new id; `… inspect ID` shows what became of it."
 
 
 class OutboxConflict(Refused):

@@ -2,15 +2,12 @@
 
 from typing import NamedTuple
 
-from parley.core import broker_errors, daemon_errors, pipeline_errors
-from parley.core.errors import ERRORS, ParleyError
+from parley.core.errors import ParleyError
 from parley.core.events import EVENTS, EventSpec
 from parley.core.exits import Exit
 from parley.core.metrics import BROKER_METRICS, METRICS, MetricSpec
+from parley.core.retelling import every_error
 from parley.core.settings import SettingSpec, setting_specs
-
-SPEAKERS = (broker_errors, daemon_errors, pipeline_errors)
-"""Modules whose errors are registered as they are loaded."""
 
 
 class CloseCode(NamedTuple):
@@ -72,7 +69,7 @@ class Registry(NamedTuple):
 def registry() -> Registry:
     """The registry as it stands."""
     return Registry(
-        tuple(ERRORS.values()),
+        every_error(),
         tuple(Exit),
         tuple(EVENTS.values()),
         (*METRICS, *BROKER_METRICS),

@@ -133,9 +133,8 @@ class Daemon:
         """Connects to every mesh."""
         if self.store.recovered:
             self.log.info("outbox_recovered", rows=self.store.recovered)
-        if self.store.set_aside is not None:
-            self.log.warning("inbox_corruption_recovered", put_aside=str(self.store.set_aside))
-            await self._tell_of_lost_inbox(self.store.set_aside)
+        if self.store.renewed:
+            self.log.warning("inbox_corruption_recovered", put_aside=str(self.store.set_aside or ""))
         await self.hooks.start()
         for membership in self.memberships.all():
             self.attach(membership)
@@ -167,7 +166,6 @@ class Daemon:
             log=self.log,
             on_events=self._on_events,
             on_end=self._on_end,
-            refill=self.store.set_aside is not None,
         )
         self.meshes[membership.mesh_id] = mesh
         mesh.start()
@@ -367,14 +365,6 @@ class Daemon:
             )
             self.feed.publish([event])
         self._pressed = share >= PRESSURE
-
-    async def _tell_of_lost_inbox(self, aside: Path) -> None:
-        now_ms = self.clock.now_ms()
-        data = {"put_aside": aside.name}
-        event = await self.store.write_inbox(
-            lambda db: append_event(db, "inbox_corruption_recovered", data, now_ms=now_ms)
-        )
-        self.feed.publish([event])
 
 
 def _size(path: Path) -> int:

@@ -1,7 +1,8 @@
 """Opening the daemon's two databases, each at its newest schema.
 
 The outbox is the only copy of what was promised to be sent, so damage to it stops the start. The inbox is a cache of
-what brokers delivered: a damaged one is moved aside, and an empty one takes its place.
+what brokers delivered: a damaged one is moved aside, and an empty one takes its place. A file that is gone while the
+other is there is damaged, too.
 """
 
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Final, NamedTuple
 import apsw
 
 from parley.core.clock import stamp
+from parley.core.daemon_errors import OutboxDamaged
 from parley.core.errors import DatabaseCorrupt
+from parley.daemon.inbox.renewal import mark_renewed
 from parley.sqlite import (
     Migration,
     close_quietly,
@@ -27,28 +30,67 @@ _PARTS: Final = ("", "-wal", "-shm")
 
 
 class OpenedInbox(NamedTuple):
-    """The inbox's connection, and where a damaged one was put, if there was one."""
+    """The inbox's connection, whether it takes the place of a lost one, and where a damaged one was put."""
 
     connection: apsw.Connection
-    set_aside: Path | None
+    renewed: bool = False
+    set_aside: Path | None = None
 
 
-def open_outbox(path: Path, *, now_ms: int = 0, vfs: str | None = None) -> apsw.Connection:
-    """The connection that writes the outbox. Raises ``DatabaseCorrupt`` for a damaged file and leaves it as it is."""
-    return _open_checked(path, OUTBOX_MIGRATIONS, now_ms, vfs)
-
-
-def open_inbox(path: Path, *, now_ms: int = 0, vfs: str | None = None) -> OpenedInbox:
-    """The connection that writes the inbox; a damaged file is set aside first."""
+def is_there(path: Path) -> bool:
+    """Whether the file holds anything. One that was cut to nothing, as by a full disk, is as good as gone."""
     try:
-        return OpenedInbox(_open_checked(path, INBOX_MIGRATIONS, now_ms, vfs), None)
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def open_outbox(path: Path, *, now_ms: int = 0, vfs: str | None = None, expected: bool = False) -> apsw.Connection:
+    """The connection that writes the outbox. Raises ``OutboxDamaged`` for a damaged file and leaves it as it is.
+
+    So it does when there is none though one is ``expected``: a new one would forget every message that was promised.
+    """
+    if expected and not is_there(path):
+        raise OutboxDamaged(f"{path} is gone or empty, though the inbox beside it is not", path=str(path))
+    try:
+        return _open_checked(path, OUTBOX_MIGRATIONS, now_ms, vfs)
+    except DatabaseCorrupt as error:
+        raise OutboxDamaged(f"{path} is damaged", **{**error.details, "path": str(path)}) from error
+
+
+def open_inbox(path: Path, *, now_ms: int = 0, vfs: str | None = None, expected: bool = False) -> OpenedInbox:
+    """The connection that writes the inbox. A damaged file is set aside first, and one that is gone though it is
+    ``expected`` counts as damaged, too: the new one says of itself that it is to be filled again."""
+    if expected and not is_there(path):
+        return OpenedInbox(_renew(path, None, now_ms, vfs), renewed=True)
+    try:
+        return OpenedInbox(_open_checked(path, INBOX_MIGRATIONS, now_ms, vfs))
     except DatabaseCorrupt:
         aside = path.with_name(f"{path.name}.corrupt-{stamp(now_ms)}")
-        for part in _PARTS:
-            piece = path.with_name(path.name + part)
-            if piece.exists():
-                piece.rename(aside.with_name(aside.name + part))
-    return OpenedInbox(_open_checked(path, INBOX_MIGRATIONS, now_ms, vfs), aside)
+        return OpenedInbox(_renew(path, aside, now_ms, vfs), renewed=True, set_aside=aside)
+
+
+def _renew(path: Path, aside: Path | None, now_ms: int, vfs: str | None) -> apsw.Connection:
+    """A new inbox under another name, complete before it takes the place: a start that is cut short begins anew."""
+    fresh = path.with_name(f"{path.name}.new")
+    for part in _PARTS:
+        fresh.with_name(fresh.name + part).unlink(missing_ok=True)
+    connection = _open_checked(fresh, INBOX_MIGRATIONS, now_ms, vfs)
+    try:
+        with connection:
+            mark_renewed(connection, now_ms=now_ms, put_aside=aside.name if aside else None)
+    finally:
+        close_quietly(connection)
+    for part in _PARTS:
+        piece = path.with_name(path.name + part)
+        if not piece.exists():
+            continue
+        if aside is None:
+            piece.unlink()
+        else:
+            piece.rename(aside.with_name(aside.name + part))
+    fresh.rename(path)
+    return _open_checked(path, INBOX_MIGRATIONS, now_ms, vfs)
 
 
 def _open_checked(path: Path, migrations: tuple[Migration, ...], now_ms: int, vfs: str | None) -> apsw.Connection:

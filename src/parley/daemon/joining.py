@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from parley.core import sealing
 from parley.core.clock import iso
 from parley.core.daemon_errors import MeshUnreachable
-from parley.core.errors import ERRORS, InternalError, ParleyError
+from parley.core.errors import ParleyError
 from parley.core.ids import new_uuid
+from parley.core.retelling import retold
 from parley.daemon.memberships import Membership
 from parley.wire.invites import Invite, Role, decode_invite, encode_invite, invite_secret, join_proof, signed_invite
 from parley.wire.mesh_http import JOIN_PATH, MESHES_PATH, CreateMesh, Joined, JoinMesh, MeshCreated, join_bytes
@@ -116,8 +117,5 @@ def _refusal(reply: httpx.Response) -> ParleyError:
     except msgspec.DecodeError:
         body = {}
     text = str(body.get("error", f"The broker answered with {reply.status_code}"))
-    kind = ERRORS.get(str(body.get("code")), InternalError)
-    error = kind.__new__(kind, text)
-    ParleyError.__init__(error, text)
-    error.details = dict(body.get("details") or {})
-    return error
+    code, details = str(body.get("code", f"HTTP_{reply.status_code}")), dict(body.get("details") or {})
+    return retold(text, code=code, status=reply.status_code, details=details)

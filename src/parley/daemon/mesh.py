@@ -23,6 +23,7 @@ from parley.core.errors import LocalError, ParleyError
 from parley.daemon.backoff import Backoff, Jitter
 from parley.daemon.inbox.events import DaemonEvent, append_event
 from parley.daemon.inbox.receive import Opened, SealedMessage, open_kept
+from parley.daemon.inbox.renewal import mark_refilled, wants_refill
 from parley.daemon.key_archive import KeyArchive
 from parley.daemon.key_exchange import Gift, Wanting, believe, gifts_for, make_first_key, trusting
 from parley.daemon.link import LinkSettings, Member
@@ -64,7 +65,6 @@ class Mesh:
         log: FilteringBoundLogger,
         on_events: Callable[[Sequence[DaemonEvent]], None],
         on_end: Callable[[LocalError], None],
-        refill: bool,
     ) -> None:
         self.mesh_id = membership.mesh_id
         self.slug = membership.slug
@@ -76,7 +76,6 @@ class Mesh:
         self._clock = clock
         self._log = log
         self._on_events = on_events
-        self._refill = refill
         self._given: set[tuple[str, int]] = set()
         self._roster_stale = True
         self._telling: set[asyncio.Task[None]] = set()
@@ -143,9 +142,9 @@ class Mesh:
         await self._take_keys()
         await self._give_keys()
         await self._renew_profile()
-        if self._refill:
+        if self._store.read_inbox(lambda db: wants_refill(db, self.mesh_id)):
             await self.runner.ask("redeliver")
-            self._refill = False
+            await self._store.write_inbox(lambda db: mark_refilled(db, self.mesh_id))
 
     async def tell_profile(self, changes: dict[str, Any]) -> None:
         """Tells the members what has changed of what the member tells of itself. Raises what the broker refuses."""

@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from parley.core.clock import Clock
 from parley.core.errors import LocalError, ParleyError
+from parley.core.retelling import retold
 from parley.daemon.backoff import Jitter
 from parley.daemon.effects import (
     Agree,
@@ -404,10 +405,4 @@ class _Connection:
 
 def problem_error(problem: Problem) -> ParleyError:
     """The error that a broker's problem stands for, of the class that its code names."""
-    from parley.core.errors import ERRORS, InternalError
-
-    kind = ERRORS.get(problem.code, InternalError)
-    error = kind.__new__(kind, problem.error)
-    ParleyError.__init__(error, problem.error)
-    error.details = dict(problem.details)
-    return error
+    return retold(problem.error, code=problem.code, status=problem.status, details=problem.details)

@@ -8,7 +8,7 @@ import apsw
 
 from parley.core.clock import Clock
 from parley.core.ids import IdSource
-from parley.daemon.databases import open_inbox, open_outbox
+from parley.daemon.databases import is_there, open_inbox, open_outbox
 from parley.daemon.outbox.recover import recover
 from parley.sqlite import Checkpointer, close_quietly, open_reader, run_batch, translate
 from parley.sqlite.async_writer import AsyncWriter
@@ -23,11 +23,13 @@ class DaemonStore:
     """Opened on the running loop, closed by ``close``. A start sets rows that were in flight back to pending."""
 
     def __init__(self, home: DaemonHome, clock: Clock) -> None:
-        """Raises ``DatabaseCorrupt`` for a damaged outbox; a damaged inbox is set aside, see ``set_aside``."""
+        """Raises ``OutboxDamaged``; a damaged inbox is set aside, see ``renewed`` and ``set_aside``."""
         self._clock = clock
-        self._outbox = open_outbox(home.outbox, now_ms=clock.now_ms())
-        opened = open_inbox(home.inbox, now_ms=clock.now_ms())
-        self._inbox, self.set_aside = opened
+        # The outbox is made first: an inbox without one has lost it.
+        had_outbox, had_inbox = is_there(home.outbox), is_there(home.inbox)
+        self._outbox = open_outbox(home.outbox, now_ms=clock.now_ms(), expected=had_inbox)
+        opened = open_inbox(home.inbox, now_ms=clock.now_ms(), expected=had_outbox)
+        self._inbox, self.renewed, self.set_aside = opened
         self.recovered = self._recover()
         self._ids = {OUT: _ids(self._outbox, OUT), IN: _ids(self._inbox, IN)}
         self._checkpointers = [

@@ -32,6 +32,8 @@ class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str | UnsetType = UNSET
     """The text once more; Agentlip's clients look for it when the hub is shutting down."""
     current_version: int | UnsetType = UNSET
+    hint: str | UnsetType = UNSET
+    """What to do, where the server knows better than the code alone tells; a daemon always says it."""
 
 
 def error_body(error: ParleyError) -> ErrorBody:

@@ -12,7 +12,7 @@ from parley.core.errors import DatabaseCorrupt, WriterLockHeld
 from parley.core.files import write_atomic
 from parley.core.ids import new_token
 from parley.daemon.config import load_daemon_settings
-from parley.daemon.databases import open_inbox, open_outbox
+from parley.daemon.databases import is_there, open_inbox, open_outbox
 from parley.daemon.home import prepare_home
 from parley.daemon.identity import this_host, write_record
 from parley.daemon.joining import create_mesh, join_mesh
@@ -65,18 +65,26 @@ def recover() -> dict[str, Any]:
     with alone() as home:
         now_ms = SystemClock().now_ms()
         report: dict[str, Any] = {"outbox": "ok", "inbox": "ok"}
-        opened = open_inbox(home.inbox, now_ms=now_ms)
-        opened.connection.close()
-        if opened.set_aside is not None:
-            report["inbox"] = f"set aside as {opened.set_aside.name}"
+        had_outbox, had_inbox = is_there(home.outbox), is_there(home.inbox)
         try:
-            open_outbox(home.outbox, now_ms=now_ms).close()
+            open_outbox(home.outbox, now_ms=now_ms, expected=had_inbox).close()
         except DatabaseCorrupt:
-            report.update(_salvage(home, now_ms))
+            report.update(_salvage(home, now_ms) if had_outbox else _begin_anew(home, now_ms))
+        opened = open_inbox(home.inbox, now_ms=now_ms, expected=had_outbox)
+        opened.connection.close()
+        if opened.renewed:
+            aside = f"set aside as {opened.set_aside.name}" if opened.set_aside else "gone"
+            report["inbox"] = f"{aside}; the brokers fill a new one"
         reader = open_reader(home.outbox)
         report["rows"] = {f"{mesh}/{status}": number for mesh, status, number, _ in counts(reader)}
         reader.close()
     return report
+
+
+def _begin_anew(home: DaemonHome, now_ms: int) -> dict[str, Any]:
+    home.outbox.unlink(missing_ok=True)
+    open_outbox(home.outbox, now_ms=now_ms).close()
+    return {"outbox": "gone; nothing of it could be saved, and a new one was made"}
 
 
 def _salvage(home: DaemonHome, now_ms: int) -> dict[str, Any]:

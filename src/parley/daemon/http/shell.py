@@ -233,7 +233,7 @@ class Api:
         return sorted({endpoint.method for pattern, endpoint in self._routes if pattern.match(path)})
 
     def _refused(self, error: ParleyError) -> Finished:
-        body: dict[str, Any] = msgspec.to_builtins(error_body(error))
+        body: dict[str, Any] = {**msgspec.to_builtins(error_body(error)), "hint": error.hint}
         body.update({name: error.details[name] for name in _COMPAT_FIELDS if name in error.details})
         more: list[tuple[bytes, bytes]] = []
         if isinstance(error, Unavailable) and error.transient:

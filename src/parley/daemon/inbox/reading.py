@@ -6,7 +6,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from parley.core.errors import NotFound
+from parley.core.daemon_errors import RowNotFound
 from parley.wire.broker import DestinationKind, Priority
 
 _COLUMNS: Final = (
@@ -93,10 +93,10 @@ def search(db: apsw.Connection, query: str, wanted: Filter, limit: int) -> list[
 
 
 def message(db: apsw.Connection, row_id: str) -> InboxMessage:
-    """One message. Raises ``NotFound``."""
+    """One message. Raises ``RowNotFound``."""
     found = _messages(db.execute(_ONE, (row_id,)).fetchall())
     if not found:
-        raise NotFound(f"No such message in the inbox: {row_id}", id=row_id)
+        raise RowNotFound(f"No such message in the inbox: {row_id}", id=row_id)
     return found[0]
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import apsw
 
-from parley.core.errors import NotFound
+from parley.core.daemon_errors import RowNotFound
 
 _PRUNE: Final = "DELETE FROM inbox WHERE received_at < ?"
 _REMOVE: Final = "DELETE FROM inbox WHERE id = ?"
@@ -22,10 +22,10 @@ def prune_inbox(db: apsw.Connection, *, before_ms: int) -> int:
 
 
 def remove(db: apsw.Connection, row_id: str) -> None:
-    """Throws one message away. Raises ``NotFound``."""
+    """Throws one message away. Raises ``RowNotFound``."""
     db.execute(_REMOVE, (row_id,))
     if db.changes() == 0:
-        raise NotFound(f"No such message in the inbox: {row_id}", id=row_id)
+        raise RowNotFound(f"No such message in the inbox: {row_id}", id=row_id)
 
 
 def flush(db: apsw.Connection, *, mesh_id: str | None, before_ms: int | None) -> int:

@@ -20,6 +20,7 @@ import apsw
 import msgspec
 
 from parley.core.canonical import canonical_json
+from parley.core.daemon_errors import RowSpent
 from parley.core.errors import IdempotencyKeyReused
 from parley.core.fingerprint import fingerprint_prefix, request_fingerprint
 from parley.daemon.outbox.rows import OutboxRow, by_client_id, by_id
@@ -121,6 +122,9 @@ def recognise(row: OutboxRow, mesh_id: str, fingerprint: bytes) -> Taken:
     }
     if same and row.status == "dead":
         details["reason"] = row.last_error
+        raise RowSpent(f"The message with this id could not be sent: {row.last_error}", **details)
+    if same:
+        raise RowSpent(f"The message with this id is {row.status}", **details)
     raise IdempotencyKeyReused(f"The id belongs to a message that is {row.status}", **details)
 
 

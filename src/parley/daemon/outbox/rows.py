@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import apsw
 import msgspec
 
-from parley.core.errors import NotFound
+from parley.core.daemon_errors import RowNotFound
 from parley.wire.broker import DestinationKind, Priority, Send
 
 Status = Literal["pending", "inflight", "done", "dead", "aborted"]
@@ -72,15 +72,15 @@ def by_client_id(db: apsw.Connection, client_message_id: str) -> OutboxRow | Non
 
 
 def by_id(db: apsw.Connection, row_id: str) -> OutboxRow:
-    """The row. Raises ``NotFound``."""
+    """The row. Raises ``RowNotFound``."""
     values = db.execute(_BY_ID, (row_id,)).fetchone()
     if values is None:
-        raise NotFound(f"No such outbox row: {row_id}", id=row_id)
+        raise RowNotFound(f"No such outbox row: {row_id}", id=row_id)
     return row_of(values)
 
 
 def find(db: apsw.Connection, name: str) -> OutboxRow:
-    """The row with this id or this client_message_id. Raises ``NotFound``."""
+    """The row with this id or this client_message_id. Raises ``RowNotFound``."""
     return by_client_id(db, name) or by_id(db, name)
 
 
