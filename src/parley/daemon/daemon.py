@@ -352,7 +352,7 @@ class Daemon:
         sent_before = now_ms - round(self.settings.outbox.prune_days * DAY_MS)
         arrived_before = now_ms - round(self.settings.inbox.retention_days * DAY_MS)
         await self.store.write_outbox(lambda db: prune(db, before_ms=sent_before, now_ms=now_ms))
-        await self.store.write_inbox(lambda db: prune_inbox(db, before_ms=arrived_before))
+        await self.store.write_inbox(lambda db: prune_inbox(db, before_ms=arrived_before, now_ms=now_ms))
         await self.store.write_inbox(lambda db: prune_events(db, before_ms=arrived_before))
         self.archive.clean_up(now_ms)
         self.sessions.reap(now_ms)

@@ -3,11 +3,14 @@
 import apsw
 import pytest
 
+from parley.core.clock import iso
 from parley.core.errors import NotFound
-from parley.daemon.inbox.events import append_event, events_after, newest_event, oldest_event, prune_events
+from parley.daemon.hooks.rules import hooks_for
+from parley.daemon.inbox.events import DaemonEvent, append_event, events_after, newest_event, oldest_event, prune_events
 from parley.daemon.inbox.reading import Filter, mark_seen, message, messages_at, page, search, unseen_and_sealed
 from parley.daemon.inbox.receive import Opener, Received, open_kept, receive
-from parley.daemon.inbox.retention import flush, prune_inbox, remove
+from parley.daemon.inbox.renewal import mark_renewed
+from parley.daemon.inbox.retention import REMEMBERED_MS, flush, prune_inbox, remove
 from parley.wire.broker import Push
 from tests.daemon.world import BOB, NOW, commit, opens, opens_nothing, push
 
@@ -127,7 +130,7 @@ def test_what_is_old_or_thrown_away_is_forgotten(inbox: apsw.Connection) -> None
     commit(inbox, lambda db: remove(db, "in_3"))
     with pytest.raises(NotFound):
         commit(inbox, lambda db: remove(db, "in_3"))
-    assert commit(inbox, lambda db: prune_inbox(db, before_ms=NOW + 1)) == 1
+    assert commit(inbox, lambda db: prune_inbox(db, before_ms=NOW + 1, now_ms=NOW + 5)) == 1
     assert [each.id for each in page(inbox, Filter(), 10)] == ["in_2", "in_1"]
     assert commit(inbox, lambda db: flush(db, mesh_id="mesh_2", before_ms=None)) == 0
     assert commit(inbox, lambda db: flush(db, mesh_id="mesh_1", before_ms=NOW + 2)) == 1
@@ -135,6 +138,38 @@ def test_what_is_old_or_thrown_away_is_forgotten(inbox: apsw.Connection) -> None
     assert search(inbox, "hello", Filter(), 10) == []
     with pytest.raises(NotFound):
         message(inbox, "in_0")
+
+
+def test_what_was_thrown_away_does_not_come_back_when_it_is_delivered_again(inbox: apsw.Connection) -> None:
+    for number in range(2):
+        arrive(inbox, push(number, str(number)), row_id=f"in_{number}")
+    commit(inbox, lambda db: flush(db, mesh_id=None, before_ms=None))
+    again = arrive(inbox, push(7, "0"), row_id="in_7")
+    assert (again.status, again.event) == ("stored", None)
+    assert arrive(inbox, push(8, "0", sender_id="mem_c"), row_id="in_8").event is not None, (
+        "another sender's is another"
+    )
+    late = NOW + REMEMBERED_MS
+    commit(inbox, lambda db: prune_inbox(db, before_ms=NOW, now_ms=late))
+    assert arrive(inbox, push(9, "1"), row_id="in_9").event is None
+    commit(inbox, lambda db: prune_inbox(db, before_ms=NOW + 2, now_ms=late + 2))
+    assert arrive(inbox, push(9, "1"), row_id="in_9").event is not None, "a year is long enough"
+
+
+def test_what_fills_a_lost_inbox_again_is_no_news_to_hooks(inbox: apsw.Connection) -> None:
+    def event_of(delivery: Push, row_id: str) -> DaemonEvent:
+        event = arrive(inbox, delivery, row_id=row_id, now_ms=NOW + 60_000).event
+        assert event is not None
+        return event
+
+    commit(inbox, lambda db: mark_renewed(db, now_ms=NOW + 50_000, put_aside=None))
+    old, new = iso(NOW), iso(NOW + 55_000)
+    for number, (attempt, accepted, runs) in enumerate(
+        [(2, old, []), (1, old, ["on-message", "on-dm"]), (2, new, ["on-message", "on-dm"])]
+    ):
+        message_then = push(number, str(number), accepted_at=accepted).message
+        event = event_of(Push(number, attempt, False, message_then), f"in_{number}")
+        assert hooks_for(event, message(inbox, f"in_{number}")) == runs
 
 
 def test_the_log_is_resumed_from_a_cursor_that_never_repeats(inbox: apsw.Connection) -> None:

@@ -81,6 +81,8 @@ def hooks_for(event: DaemonEvent, message: InboxMessage | None) -> list[str]:
         return {"open": ["on-reconnect"], "reconnecting": ["on-disconnect"]}.get(str(status), [])
     if event.kind not in ("message", "message_opened") or message is None or BY_HOOK in message.meta:
         return []
+    if event.data.get("refilled"):
+        return []  # it ran them when it came first
     names = ["on-message"]
     if message.destination_kind == "dm":
         names.append("on-dm")

@@ -1,8 +1,8 @@
 """Storing what a broker delivers.
 
 A delivery is acknowledged when it is on disk, whether it is new, known already or cannot be read. A message is known by
-its mesh, sender, recipient and the sender's id for it: the same id of another sender is another message.
-What cannot be opened keeps its sealed bytes, and is tried again when a key arrives.
+its mesh, sender, recipient and the sender's id for it: the same id of another sender is another message. It stays known
+when it is thrown away. What cannot be opened keeps its sealed bytes, and is tried again when a key arrives.
 """
 
 import base64
@@ -14,6 +14,7 @@ import apsw
 import msgspec
 
 from parley.daemon.inbox.events import DaemonEvent, append_event
+from parley.daemon.inbox.renewal import was_lost
 from parley.wire.broker import CarriedMessage, DeliveryStatus, Push
 
 _INSERT: Final = (
@@ -23,9 +24,9 @@ _INSERT: Final = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (mesh_id, sender_id, recipient_id, client_message_id) DO NOTHING RETURNING seq"
 )
+_KEY: Final = "mesh_id = ?1 AND sender_id = ?2 AND recipient_id = ?3 AND client_message_id = ?4"
 _STATUS: Final = (
-    "SELECT sealed IS NOT NULL FROM inbox"
-    " WHERE mesh_id = ? AND sender_id = ? AND recipient_id = ? AND client_message_id = ?"
+    f"SELECT sealed IS NOT NULL FROM inbox WHERE {_KEY} UNION ALL SELECT 0 FROM forgotten WHERE {_KEY} LIMIT 1"
 )
 _SEALED: Final = (
     "SELECT seq, sender_name, sender_pubkey, destination_kind, destination_ref, coalesce(reply_to_id, ''),"
@@ -77,10 +78,13 @@ def receive(
     parts = (message.sender, message.kind, message.ref, message.reply_to or "", message.key_epoch, sealed)
     opened = open_sealed(SealedMessage(*parts))
     seq = _insert(db, push, opened, sealed, mesh_id=mesh_id, recipient_id=recipient_id, row_id=row_id, now_ms=now_ms)
+    data: dict[str, Any] = {"id": row_id, "client_message_id": message.client_message_id}
+    if push.attempt > 1 and was_lost(db, message.accepted_at):
+        data["refilled"] = True
     event = append_event(
         db,
         "decrypt_failed" if opened is None else "message",
-        {"id": row_id, "client_message_id": message.client_message_id},
+        data,
         now_ms=now_ms,
         mesh_id=mesh_id,
         inbox_seq=seq,

@@ -1,7 +1,6 @@
 """Forgetting what arrived long ago, and what a person throws away.
 
-A message that arrives again after it was forgotten would be new. Brokers repeat a delivery only until it is
-acknowledged, which was before anything here could be old.
+That it was there is remembered for a year: a broker that delivers it again, by bad luck or ill will, brings no news.
 """
 
 from typing import Final
@@ -10,15 +9,19 @@ import apsw
 
 from parley.core.daemon_errors import RowNotFound
 
+REMEMBERED_MS: Final = 366 * 86_400_000
 _PRUNE: Final = "DELETE FROM inbox WHERE received_at < ?"
+_PRUNE_FORGOTTEN: Final = "DELETE FROM forgotten WHERE received_at < ?"
 _REMOVE: Final = "DELETE FROM inbox WHERE id = ?"
 _FLUSH: Final = "DELETE FROM inbox WHERE (?1 IS NULL OR mesh_id = ?1) AND (?2 IS NULL OR received_at < ?2)"
 
 
-def prune_inbox(db: apsw.Connection, *, before_ms: int) -> int:
+def prune_inbox(db: apsw.Connection, *, before_ms: int, now_ms: int) -> int:
     """Forgets messages that arrived before the time. How many."""
     db.execute(_PRUNE, (before_ms,))
-    return db.changes()
+    forgotten = db.changes()
+    db.execute(_PRUNE_FORGOTTEN, (min(before_ms, now_ms - REMEMBERED_MS),))
+    return forgotten
 
 
 def remove(db: apsw.Connection, row_id: str) -> None:
