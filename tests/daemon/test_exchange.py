@@ -2,15 +2,19 @@
 
 import asyncio
 import json
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from parley.core import sealing
 from parley.core.daemon_errors import MembershipLost
 from parley.daemon.inbox.events import events_after
 from parley.daemon.joining import create_mesh
 from parley.daemon.profile import read_own
+from parley.wire.mesh_methods import rotation_bytes
 from tests.broker.process import Process, broker
 from tests.daemon.desk import Desk, MakeDesk
 
@@ -188,6 +192,25 @@ async def test_a_replaced_key_is_archived_and_the_member_goes_on(pair: tuple[Des
     await bob.until(lambda: set(bob.bodies()) == {"to the old key", "to all"})
     await sends(bob, "alice", "from the new key")
     await alice.until(lambda: alice.bodies() == ["from the new key"])
+
+
+async def test_a_daemon_that_died_while_its_key_was_replaced_goes_on_with_the_new_one(
+    pair: tuple[Desk, Desk], make_desk: MakeDesk
+) -> None:
+    """The broker knows the new key, the daemon only that there was to be one. What it takes until then is not lost."""
+    alice, bob = pair
+    mesh = bob.daemon.mesh(None)
+    seed = sealing.new_key(secrets.token_bytes)
+    pubkey = sealing.public_key(seed).hex()
+    signature = sealing.sign(seed, rotation_bytes(mesh.mesh_id, mesh.membership.member_id, pubkey)).hex()
+    bob.daemon.memberships.put(replace(mesh.membership, next_seed=seed.hex()))
+    await mesh.runner.ask("rotate_key", {"pubkey": pubkey, "signature": signature})
+    await bob.close()
+    again = await make_desk(name="bob", empty=True)
+    await sends(again, "*", "sealed under the old key, perhaps")
+    await again.until(lambda: again.daemon.mesh(None).membership.pubkey == pubkey)
+    await sends(again, "*", "sealed under the new key")
+    await alice.until(lambda: set(alice.bodies()) == {"sealed under the old key, perhaps", "sealed under the new key"})
 
 
 async def test_the_same_member_from_elsewhere_ends_the_first_and_does_not_bring_it_back(
