@@ -15,6 +15,9 @@ DAEMON_METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_daemon_streams", "gauge", "streams of events open now"),
     MetricSpec("parley_daemon_uptime_seconds", "gauge", "time since the daemon started"),
     MetricSpec("parley_daemon_events_total", "counter", "events in the daemon's log, by kind", ("kind",)),
+    MetricSpec(
+        "parley_daemon_hook_runs_total", "counter", "runs of hooks, by what became of them", ("hook", "outcome")
+    ),
     MetricSpec("parley_daemon_requests_total", "counter", "requests answered", ("endpoint", "status")),
     MetricSpec("parley_daemon_request_seconds", "histogram", "time to answer a request", ("endpoint",)),
     MetricSpec("parley_daemon_auth_failures_total", "counter", "requests refused with 401", warn=10),

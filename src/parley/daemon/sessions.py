@@ -95,10 +95,11 @@ class Sessions:
         self._write()
         return session
 
-    def of(self, token: str) -> Session | None:
-        """The session with this token."""
+    def of(self, token: str, now_ms: int) -> Session | None:
+        """The session with this token, unless it is over."""
         digest = _digest(token)
-        return next((each for name, each in self._sessions.items() if hmac.compare_digest(name, digest)), None)
+        found = next((each for name, each in self._sessions.items() if hmac.compare_digest(name, digest)), None)
+        return None if found is None or _is_over(found, now_ms) else found
 
     def end(self, token: str) -> bool:
         """Takes a session back. False when there was none."""

@@ -165,6 +165,9 @@ async def test_the_hook_before_a_message_goes_may_refuse_it(tmp_path: Path, make
         refused = await desk.send(message=message)
         assert (refused.status_code, refused.json()["code"], refused.json()["reason"]) == (403, "HOOK_REFUSED", reason)
     assert sent(desk) == [(BOB, "hello")]
+    shown = (await desk.unix.get("/v1/metrics")).text
+    for outcome, times in (("ok", 1), ("refused", 1), ("failed", 2)):
+        assert f'parley_daemon_hook_runs_total{{hook="pre-send",outcome="{outcome}"}} {times}.0' in shown
     assert [(told["refused"], told.get("changed")) for told in executed(desk)][:2] == [(False, False), (True, None)]
 
 

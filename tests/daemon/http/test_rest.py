@@ -1,7 +1,10 @@
 """The other routes: the inbox, sessions, meshes, versions and metrics."""
 
+import asyncio
 import hashlib
 import os
+import subprocess
+import sys
 
 import msgspec
 
@@ -110,6 +113,14 @@ async def test_a_session_is_shown_what_is_for_it_or_for_nobody_in_particular(des
     assert len((await desk.unix.get("/v1/inbox?mark_seen=false")).json()["items"]) == 4
     events = await read(desk, 3, params={"after": "0"}, headers=header)
     assert [each.data["body"] for each in events if each.kind == "message"] == ["text 1", "text 3", "text 4"]
+
+
+async def test_a_session_whose_process_is_gone_is_over_at_once(desk: Desk) -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=subprocess.PIPE)
+    header = await begun(desk, "short", pid=process.pid)
+    assert (await desk.unix.get("/v1/sessions/me", headers=header)).status_code == 200
+    await process.communicate(b"\n")
+    assert (await desk.unix.get("/v1/sessions/me", headers=header)).status_code == 404
 
 
 async def test_version_health_and_the_meshes_are_told_without_secrets(desk: Desk) -> None:

@@ -51,6 +51,7 @@ class HookRunner:
         self._under_way: Counter[int] = Counter()
         self._run_before: set[tuple[int, str]] = set()
         self._saved = -1
+        self._runs: Counter[tuple[str, str]] = Counter()
 
     async def start(self) -> None:
         """Runs the hook for a start, and goes on after the events that hooks are done with."""
@@ -103,6 +104,7 @@ class HookRunner:
         """A hook has run: to the log, and to whoever follows it."""
         daemon = self._daemon
         daemon.log.info("hook_executed", **told)
+        self._runs[str(told["hook"]), _outcome(told)] += 1
         now_ms, done = daemon.clock.now_ms(), self._done_up_to()
 
         def write(db: apsw.Connection) -> DaemonEvent:
@@ -115,6 +117,11 @@ class HookRunner:
             daemon.log.warning("event_not_written", kind="hook_executed", code=error.code)
             return
         daemon.feed.publish([written])
+
+    def take_runs(self) -> dict[tuple[str, str], int]:
+        """How often each hook has run since this was asked last, by what became of it."""
+        runs, self._runs = self._runs, Counter()
+        return dict(runs)
 
     def _done_up_to(self) -> int:
         return min((event_id for event_id in self._under_way if event_id), default=self._cursor + 1) - 1
@@ -211,6 +218,14 @@ class HookRunner:
             daemon.log.warning("hook_call_failed", hook=hook.name, event_id=event.event_id, code=error.code)
             return False
         return True
+
+
+def _outcome(told: dict[str, Any]) -> str:
+    """``ok``, ``failed``, ``refused``, or ``ended`` for a run that did not come to its own end."""
+    if told.get("reason") == "refused":
+        return "refused"
+    code = told.get("exit")
+    return "ended" if code is None else "ok" if code == 0 and not told.get("refused") else "failed"
 
 
 def call_id(hook: str, event: DaemonEvent, number: int) -> str:

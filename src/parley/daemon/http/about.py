@@ -130,3 +130,5 @@ def set_gauges(daemon: "Daemon", metrics: "Metrics") -> None:
         metrics.set(f"parley_daemon_{name}", float(value))
     for kind, number in daemon.feed.take_counts().items():
         metrics.inc("parley_daemon_events_total", number, kind)
+    for (hook, outcome), number in daemon.hooks.take_runs().items():
+        metrics.inc("parley_daemon_hook_runs_total", number, hook, outcome)

@@ -250,7 +250,7 @@ def session_of(daemon: "Daemon", call: Call) -> Session | None:
     token = call.headers.get(SESSION_HEADER)
     if token is None:
         return None
-    session = daemon.sessions.of(token.decode("latin-1"))
+    session = daemon.sessions.of(token.decode("latin-1"), daemon.clock.now_ms())
     if session is None:
         raise NotFound("No session has this token; it may have ended with its process or its day")
     return session
