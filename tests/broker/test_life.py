@@ -110,6 +110,14 @@ def test_without_a_file_the_policy_is_the_default(tmp_path: Path) -> None:
     ]
 
 
+def test_a_database_that_is_no_store_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match="not mysql"):
+        broker_store("mysql://host/db", tmp_path)
+    with pytest.raises(ConfigInvalid, match="not mysql"):
+        broker_options(UpOptions(store="mysql://host/db", folder=tmp_path).settings(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_running_broker_finds_orphans_and_says_so_in_its_metrics(tmp_path: Path) -> None:
     folder = tmp_path / "broker"
     folder.mkdir()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import secrets
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,6 +155,24 @@ async def test_a_lost_inbox_is_filled_again_by_the_broker(
     assert (again.daemon.store.set_aside is None) == (left == b"")
     forgotten = await again.unix.get("/v1/events", headers={"last-event-id": "1"})
     assert (forgotten.status_code, forgotten.json()["code"]) == (410, "CURSOR_EXPIRED")
+
+
+async def test_a_broker_that_hangs_keeps_nobody_from_seeing_the_peers_of_other_meshes(
+    tmp_path: Path, process: Process, make_desk: MakeDesk, request: pytest.FixtureRequest
+) -> None:
+    alice, _ = await met(process.url, slug(request), make_desk)
+    with broker(tmp_path / "hung", "--open-creation") as other:
+        created = await create_mesh(other.url, "elsewhere", "elsewhere", None)
+        joining = await alice.unix.post("/v1/mesh/join", json={"invite": created.invite, "name": "alice"})
+        assert joining.status_code == 200
+        await alice.until(lambda: alice.daemon.mesh("elsewhere").runner.machine.ready)
+        other.popen.send_signal(signal.SIGSTOP)
+        try:
+            answer = (await alice.unix.get("/v1/peers")).json()
+        finally:
+            other.popen.send_signal(signal.SIGCONT)
+    assert answer["unreachable"] == ["elsewhere"]
+    assert {peer["displayName"] for peer in answer["peers"]} == {"alice", "bob"}
 
 
 async def test_who_is_removed_ends_for_good_and_the_others_get_a_new_key(

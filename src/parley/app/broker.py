@@ -90,8 +90,15 @@ def broker_folder(folder: Path | None) -> Path:
 
 def broker_store(store: str | None, folder: Path) -> str:
     """The store that is named, else that of the settings, else the file in the folder."""
-    address = UpOptions(store=store, folder=folder).settings().store.address
-    return address if "://" in address else str(folder / (address or FILE))
+    return _store_at(UpOptions(store=store, folder=folder).settings().store.address, folder)
+
+
+def _store_at(address: str, folder: Path) -> str:
+    """The address as the broker wants it. Raises ``ConfigInvalid`` for a database that is no store of ours."""
+    scheme, colon, _ = address.partition("://")
+    if colon and scheme not in ("postgresql", "postgres"):
+        raise ConfigInvalid(f"A broker's store is a file or postgresql://…, not {scheme}://…", key="store.address")
+    return address if colon else str(folder / (address or FILE))
 
 
 def serve(options: UpOptions, *, on_ready: Callable[[dict[str, Any]], None], log_file: Path | None = None) -> int:
@@ -163,7 +170,7 @@ def broker_options(settings: BrokerSettings, folder: Path) -> Any:
         )
     return BrokerOptions(
         folder=folder,
-        store=address if "://" in address else str(folder / (address or FILE)),
+        store=_store_at(address, folder),
         host=server.host,
         port=server.port,
         tls_cert=folder / server.tls_cert if server.tls_cert else None,

@@ -11,7 +11,9 @@
     Unavailable
     ├── DaemonBusy               ├── TooManyStreams           ├── InsufficientStorage
     ├── MeshUnreachable
-    └── OutboxDamaged            (a DatabaseCorrupt with another hint)
+    ├── BrokerUnreachable        (a MeshUnreachable with another hint)
+    ├── OutboxDamaged            (a DatabaseCorrupt with another hint)
+    └── MembershipsDamaged       (another one)
     LocalError
     ├── DaemonNotRunning         ├── HostMismatch             ├── FeatureRefused
     ├── MembershipLost
@@ -35,6 +37,13 @@ class OutboxDamaged(DatabaseCorrupt):
 
     spoken_by = "daemon"
     hint = "`parley daemon recover` saves what can be read of it; `parley daemon restore` puts a backup in its place."
+
+
+class MembershipsDamaged(DatabaseCorrupt):
+    """memberships.json, which holds the keys, cannot be read; the daemon does not start without it."""
+
+    spoken_by = "daemon"
+    hint = "`parley daemon restore` puts a backup in its place; without one, remove the file and join anew."
 
 
 class RowNotFound(NotFound):
@@ -156,6 +165,12 @@ class MeshUnreachable(Unavailable):
     status = 502
     spoken_by = "daemon"
     hint = "`parley daemon status` shows each mesh; a message to a key, #TOPIC, @GROUP or * is taken anyway."
+
+
+class BrokerUnreachable(MeshUnreachable):
+    """No broker answers at this address."""
+
+    hint = "Check the address; `parley broker status` on the broker's machine tells whether it runs."
 
 
 class DaemonNotRunning(LocalError):

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from parley.core import sealing
 from parley.core.clock import iso
-from parley.core.daemon_errors import MeshUnreachable
-from parley.core.errors import ParleyError
+from parley.core.daemon_errors import BrokerUnreachable, MeshUnreachable
+from parley.core.errors import InvalidInput, ParleyError
 from parley.core.ids import new_uuid
 from parley.core.retelling import retold
 from parley.daemon.memberships import Membership
@@ -36,7 +36,7 @@ class InviteText(NamedTuple):
 
 
 async def create_mesh(broker_url: str, slug: str, name: str, creation_token: str | None) -> MeshCreated:
-    """A new mesh, and the invite for its owner. Raises what the broker refuses, or ``MeshUnreachable``."""
+    """A new mesh, and the invite for its owner. Raises what the broker refuses, or ``BrokerUnreachable``."""
     headers = {} if creation_token is None else {"authorization": f"Bearer {creation_token}"}
     return await _post(broker_url, MESHES_PATH, CreateMesh(slug, name), headers, MeshCreated)
 
@@ -97,17 +97,19 @@ async def _post(broker_url: str, path: str, body: Any, headers: dict[str, str], 
     for scheme, plain in (("wss://", "https://"), ("ws://", "http://")):
         if url.startswith(scheme):
             url = plain + url.removeprefix(scheme)
+    if not url.startswith(("http://", "https://")):
+        raise InvalidInput(f"{broker_url} is not the address of a broker, as ws://HOST:PORT is", field="broker")
     try:
         async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, trust_env=False) as client:
             content = msgspec.json.encode(body)
             reply = await client.post(url, content=content, headers={"content-type": "application/json", **headers})
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise MeshUnreachable(f"{broker_url} does not answer: {error}", broker_url=broker_url) from error
+        raise BrokerUnreachable(f"{broker_url} does not answer: {error}", broker_url=broker_url) from error
     if reply.is_success:
         try:
             return msgspec.json.decode(reply.content, type=answer)
         except msgspec.DecodeError as error:
-            raise MeshUnreachable(f"{broker_url} is not a broker: {error}", broker_url=broker_url) from error
+            raise BrokerUnreachable(f"{broker_url} is not a broker: {error}", broker_url=broker_url) from error
     raise _refusal(reply)
 
 

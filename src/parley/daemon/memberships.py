@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from parley.core import sealing
-from parley.core.daemon_errors import MeshNotAttached
-from parley.core.errors import StartupFailed
+from parley.core.daemon_errors import MembershipsDamaged, MeshNotAttached, MeshRequired
+from parley.core.errors import SchemaTooNew
 from parley.core.files import write_atomic
 
 VERSION: Final = 1
@@ -71,31 +72,46 @@ class Memberships:
         self._meshes: dict[str, Membership] = {}
 
     def load(self) -> None:
-        """Reads the file; none is the same as an empty one. Raises ``StartupFailed`` for one that is damaged."""
+        """Reads the file; none is the same as an empty one. Raises ``MembershipsDamaged``."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
             self._meshes = {}
             return
         except OSError as error:
-            raise StartupFailed(f"Cannot read {self._path}: {error.strerror}") from error
+            raise MembershipsDamaged(f"Cannot read {self._path}: {error.strerror}", path=str(self._path)) from error
         try:
             found = msgspec.json.decode(data, type=_File)
         except msgspec.DecodeError as error:
-            raise StartupFailed(f"{self._path} is damaged; restore it from a backup of the daemon") from error
+            raise MembershipsDamaged(f"{self._path} is damaged", path=str(self._path)) from error
         if found.version != VERSION:
-            raise StartupFailed(f"{self._path} has version {found.version}; this Parley knows {VERSION}")
+            raise SchemaTooNew(f"{self._path} has version {found.version}; this Parley knows {VERSION}")
         self._meshes = {each.mesh_id: each for each in found.meshes}
 
     def all(self) -> list[Membership]:
         return list(self._meshes.values())
 
     def get(self, name: str) -> Membership:
-        """The mesh with this id or slug. Raises ``MeshNotAttached``."""
-        found = self._meshes.get(name) or next((each for each in self._meshes.values() if each.slug == name), None)
-        if found is None:
+        """The mesh with this id or slug. Raises ``MeshNotAttached``, or ``MeshRequired`` where two are called so."""
+        if name in self._meshes:
+            return self._meshes[name]
+        found = [each for each in self._meshes.values() if each.slug == name]
+        if not found:
             raise MeshNotAttached(f"Not a member of {name}", mesh=name, attached=[each.slug for each in self.all()])
-        return found
+        if len(found) > 1:
+            ids = [each.mesh_id for each in found]
+            raise MeshRequired(f"{' and '.join(ids)} are both called {name}; name one by its id", attached=ids)
+        return found[0]
+
+    def add(self, membership: Membership) -> Membership:
+        """Adds one, durably, as it is called from now on: here no two meshes go by one name."""
+        taken = {each.slug for each in self._meshes.values() if each.mesh_id != membership.mesh_id}
+        slug, number = membership.slug, 2
+        while slug in taken:
+            slug, number = f"{membership.slug}-{number}", number + 1
+        named = replace(membership, slug=slug)
+        self.put(named)
+        return named
 
     def put(self, membership: Membership) -> None:
         """Adds or replaces one, durably."""

@@ -146,7 +146,7 @@ def join(invite: str, name: str) -> dict[str, Any]:
         memberships = Memberships(home.memberships)
         memberships.load()
         membership = asyncio.run(join_mesh(invite, name, known=memberships.all(), now_ms=SystemClock().now_ms()))
-        memberships.put(membership)
+        membership = memberships.add(membership)
     return view(membership)
 
 

@@ -1,11 +1,12 @@
 """Routes for meshes: who is there, what the member tells of itself, and what the broker is asked to do."""
 
-from typing import TYPE_CHECKING, Any, cast
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from parley.core import sealing
-from parley.core.daemon_errors import DestinationUnknown
+from parley.core.daemon_errors import DestinationUnknown, MeshUnreachable
 from parley.core.errors import InvalidInput, NotFound
 from parley.daemon.http.bodies import Join, MakeInvite, MeshCall, OfMesh, Profile, TopicName
 from parley.daemon.http.shell import Answer, Call, session_of
@@ -20,6 +21,9 @@ from parley.wire.mesh_methods import METHODS
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
     from parley.daemon.mesh import Mesh
+
+PEERS_SECONDS: Final = 5.0
+"""How long a list of peers waits for a mesh whose broker says nothing."""
 
 
 async def get_meshes(daemon: "Daemon", call: Call) -> Answer:
@@ -54,13 +58,23 @@ async def get_peers(daemon: "Daemon", call: Call) -> Answer:
     meshes = list(daemon.meshes.values()) if named is None else [daemon.mesh(named)]
     peers: list[dict[str, Any]] = []
     away: list[str] = []
-    for mesh in meshes:
-        if not mesh.runner.machine.ready:
+    for mesh, answer in zip(meshes, await asyncio.gather(*(_peers_of(mesh) for mesh in meshes)), strict=True):
+        if answer is None:
             away.append(mesh.slug)
-            continue
-        answer = await mesh.runner.ask("peers")
-        peers += [_peer_view(peer, mesh) for peer in answer["peers"]]
+        else:
+            peers += [_peer_view(peer, mesh) for peer in answer]
     return Answer(200, {"peers": peers, "unreachable": away})
+
+
+async def _peers_of(mesh: "Mesh") -> list[dict[str, Any]] | None:
+    """The peers of one mesh; None while its broker is away or silent, which is no trouble of the other meshes."""
+    if not mesh.runner.machine.ready:
+        return None
+    try:
+        async with asyncio.timeout(PEERS_SECONDS):
+            return (await mesh.runner.ask("peers"))["peers"]
+    except (MeshUnreachable, TimeoutError):
+        return None
 
 
 def _peer_view(peer: dict[str, Any], mesh: "Mesh") -> dict[str, Any]:
@@ -151,7 +165,7 @@ async def post_invite(daemon: "Daemon", call: Call) -> Answer:
 async def post_join(daemon: "Daemon", call: Call) -> Answer:
     body = cast("Join", call.body)
     membership = await join_mesh(body.invite, body.name, known=daemon.memberships.all(), now_ms=daemon.clock.now_ms())
-    daemon.memberships.put(membership)
+    membership = daemon.memberships.add(membership)
     if membership.mesh_id not in daemon.meshes:
         daemon.attach(membership)
     return Answer(200, mesh_view(daemon.meshes[membership.mesh_id]))
