@@ -6,7 +6,7 @@ from tests.campaign.mesh.faults import mesh_faults
 from tests.campaign.mesh.kill import POINTS, mesh_kills
 
 SEED = 20260204
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])

@@ -17,6 +17,7 @@ SEEDS = [range(first, first + WORLDS_A_TEST) for first in range(0, 64, WORLDS_A_
 OPERATIONS_A_TEST_MIN = 6_300
 """Eight tests together: more than 50,000 operations."""
 SEEDS_UNTIL_CAUGHT = 30
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)

@@ -34,6 +34,7 @@ from tests.simulation.population import Population, populate
 SETTLE_SECONDS = 90.0
 ANSWER_SECONDS = 30.0
 LOOK_SECONDS = 0.02
+LAST_LINES = 5
 TO_ALL: tuple[DestinationKind, str] = ("queue", "*")
 _LEFT = "SELECT mesh_id FROM outbox WHERE status IN ('pending', 'inflight')"
 _OPEN = "SELECT mesh_id FROM delivery_queue WHERE state IN ('queued', 'leased')"
@@ -135,6 +136,15 @@ class Town:
         """Whether all of these are still to be sent."""
         open_rows = {(name, row[0]) for name, rows in self.state().outbox.items() for row in rows if row[4] != "done"}
         return all((each.daemon, each.client_message_id) in open_rows for each in messages)
+
+    def last_words(self) -> list[str]:
+        """What each node logged last, and whether it lives: where to look when nothing goes on."""
+        logs = {"broker": self._folder / "broker" / "broker.log"}
+        logs |= {name: self.home(name).root / "daemon.log" for name in self.names}
+        return [
+            f"{name} is {'up' if node.is_alive else 'down'}: {logs[name].read_text().splitlines()[-LAST_LINES:]}"
+            for name, node in self.nodes.items()
+        ]
 
     def judge(self, *, at_the_end: bool) -> list[str]:
         """What is wrong in the databases."""
