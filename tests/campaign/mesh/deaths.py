@@ -21,7 +21,7 @@ SIGKILL the n-th time: nothing is flushed, nothing is said. ::
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from websockets.asyncio.client import ClientConnection
@@ -55,7 +55,7 @@ def acknowledge_before_storing() -> None:
     """The control: a daemon that breaks the rule which the whole matrix is about."""
     store_pushes = MeshRunner._store_pushes
 
-    async def hasty(self: MeshRunner, pushes: tuple[Push, ...]) -> None:
+    async def hasty(self: MeshRunner, pushes: Sequence[Push]) -> None:
         acks = [DeliveryAcked(push.delivery_id) for push in pushes]
         self._step(self.machine.on_stored(acks, self._now()))
         await store_pushes(self, pushes)
