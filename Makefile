@@ -29,6 +29,7 @@ coverage:  ## Run every test and hold branch coverage above its floors
 	@$(PY) -m pytest -q -n 2 --dist loadgroup --cov --cov-report= $(ARGS)
 	@$(PY) -m coverage report --fail-under=85
 	@$(PY) -m coverage report --fail-under=95 --include='*/parley/core/*,*/parley/sqlite/*,*/parley/wire/*'
+	@$(PY) -m coverage report --fail-under=95 --include='*/parley/broker/rules/*,*/parley/daemon/outbox/*,*/parley/daemon/inbox/*'
 
 bench:  ## Measure the hub beside Redis Streams and NATS JetStream; prints JSON
 	@scripts/setup --bench

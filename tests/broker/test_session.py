@@ -425,6 +425,12 @@ def test_a_member_that_was_removed_elsewhere_is_found_out_by_its_next_message(de
     assert ended(bob) == (4002, "MEMBERSHIP_ENDED")
 
 
+def test_a_member_that_was_removed_elsewhere_is_told_nothing_more(desk: Desk) -> None:
+    bob = desk.ready(desk.bob)
+    desk.store.call(lambda tx: end_membership(tx, desk.mesh_id, desk.bob.member_id, "banned"))
+    assert {bob.code(method) for method in ("members", "peers", "topics")} == {"MEMBERSHIP_ENDED"}
+
+
 def test_who_stops_being_busy_gets_what_has_waited(desk: Desk) -> None:
     ann, bob = desk.ready(desk.ann), desk.ready(desk.bob)
     bob.result("set_presence", status="dnd")

@@ -17,6 +17,8 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 
 FRAME_BYTES_MAX = 4 * 1024 * 1024
 CLOSE_SECONDS = 0.05
+LOOP_TURNS = 3
+"""After so many turns of the loop, a transport that was aborted is closed."""
 _SPARED = tuple(f'{{"type":"{name}"' for name in ("challenge", "hello", "welcome", "negotiate", "features"))
 
 
@@ -54,6 +56,7 @@ class FaultProxy:
         self.cuts = 0
         self._rng = random.Random(seed)
         self._links: list[_Link] = []
+        self._transports: set[asyncio.Transport] = set()
         self._server: Server | None = None
 
     async def __aenter__(self) -> Self:
@@ -68,6 +71,10 @@ class FaultProxy:
         self.cut_all()
         self._server.close(close_connections=True)
         await self._server.wait_closed()
+        for transport in self._transports:  # one that waits for a reader who is gone would stay
+            transport.abort()
+        for _turn in range(LOOP_TURNS):
+            await asyncio.sleep(0)
 
     def url(self, name: str) -> str:
         """The broker's address for this connection."""
@@ -97,6 +104,7 @@ class FaultProxy:
     async def _pass(self, near: ServerConnection) -> None:
         assert near.request is not None
         name = near.request.path.strip("/").split("/")[0]
+        self._transports.add(near.transport)
         if self.target is None or self.shut.intersection(name.split(".")):
             near.transport.abort()
             return
@@ -109,6 +117,7 @@ class FaultProxy:
                 proxy=None,
                 close_timeout=CLOSE_SECONDS,
             ) as far:
+                self._transports.add(far.transport)
                 link = _Link(name, near, far)
                 self._links.append(link)
                 try:

@@ -8,6 +8,7 @@ import pytest
 from parley.broker.methods import Done
 from parley.broker.rules.founding import Founded, FoundFirst, FoundMesh, Join
 from parley.broker.rules.grants import grant
+from parley.broker.rules.invites import register_invite
 from parley.broker.store import BrokerStore
 from parley.core import sealing
 from parley.core.broker_errors import InviteRefused
@@ -81,6 +82,14 @@ def test_a_join_is_signed_by_its_key_holds_no_secret_and_names_a_mesh_that_is_th
     assert refused(store, asks(encode_invite(invite, b"\7" * 32))).details["field"] == "invite"
     elsewhere: Invite = msgspec.structs.replace(invite, mesh_id="mesh_elsewhere")
     assert refused(store, asks(encode_invite(elsewhere))).details["reason"] == "unknown"
+
+
+def test_an_invite_that_nobody_signed_is_not_registered(circle: Circle) -> None:
+    invite = decode_invite(circle.store.call(found(circle.store)).invite)[0]
+    unsigned = msgspec.structs.replace(invite, signature="0" * 128)
+    with pytest.raises(InviteRefused) as caught:
+        circle.store.call(lambda tx: register_invite(tx, unsigned, None))
+    assert caught.value.details["reason"] == "forged"
 
 
 def test_only_what_can_be_taken_can_be_granted(circle: Circle) -> None:

@@ -55,5 +55,3 @@ def _may_retire(row: OutboxRow, force: bool) -> None:
         raise OutboxConflict(f"The row is {row.status}", reason=row.status, id=row.id)
     if row.status == "inflight" and not force:
         raise OutboxConflict("The row is in flight and may still arrive", reason="inflight", id=row.id)
-    if row.pruned_at is not None:
-        raise OutboxConflict("The message of the row was pruned", reason="pruned", id=row.id)
