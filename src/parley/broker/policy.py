@@ -6,6 +6,11 @@ from typing import Final
 DAY_MS: Final = 24 * 3600 * 1000
 DEDUPE_DAYS_MIN: Final = 7
 """A daemon gives a message up well before the broker may forget its id; with less there is no time in between."""
+SEEN_MS_MAX: Final = 20_000
+QUEUE_FRAMES_MIN: Final = 2_000
+QUEUE_BYTES_MIN: Final = 16 * 1024 * 1024
+_AROUND_BODY_BYTES: Final = 4 * 1024
+"""What a frame holds beside its body, at most about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,21 @@ class Policy:
     def silence_ms(self) -> int:
         """After so long without a word a connection is gone."""
         return self.heartbeat_ms * 5 // 2
+
+    @property
+    def seen_ms(self) -> int:
+        """How often it is written down who is connected: well before anybody could be taken for gone."""
+        return min(SEEN_MS_MAX, self.silence_ms // 3)
+
+    @property
+    def queue_frames_max(self) -> int:
+        """Frames that may wait to be sent on one connection."""
+        return max(QUEUE_FRAMES_MIN, 4 * self.window)
+
+    @property
+    def queue_bytes_max(self) -> int:
+        """Their bytes: room for a window of the largest deliveries, leased twice."""
+        return max(QUEUE_BYTES_MIN, 2 * self.window * (self.inline_bytes_max * 4 // 3 + _AROUND_BODY_BYTES))
 
 
 DEFAULT_POLICY: Final = Policy()

@@ -43,17 +43,12 @@ from parley.wire.broker import (
 
 FRAME_BYTES_MAX: Final = 256 * 1024
 """Room for the largest body in base64, and what is around it."""
-QUEUE_FRAMES_MAX: Final = 2_000
-QUEUE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""What may wait to be sent on one connection: more than a window of the largest deliveries, each leased twice."""
 CLOSE_SECONDS: Final = 5.0
 """How long a daemon may take to hear that its connection is closed."""
 CONNECTIONS_MAX: Final = 10_000
 """Connections of one process, greeted or not; one more is refused."""
 TICK_SECONDS: Final = 1.0
 LEASES_SECONDS: Final = 5.0
-SEEN_SECONDS: Final = 20.0
-"""Well below the time after which a connection that nobody has seen is taken for gone."""
 RETENTION_SECONDS: Final = 60.0
 SWEEP_MESSAGES: Final = 500
 _TOO_SLOW: Final = 1008
@@ -119,7 +114,7 @@ class Broker:
 
     async def run_timers(self) -> None:
         """Until it is cancelled: the sessions' sense of time, leases that are over, and what is too old."""
-        ticks = 0
+        ticks, seen_at = 0, self.now
         while True:
             await asyncio.sleep(TICK_SECONDS)
             ticks += 1
@@ -128,8 +123,8 @@ class Broker:
                 self._tell_now(mesh_id, notice)
             for line in list(self._lines.values()):
                 line.perform(line.session.on_timer(now))
-            if ticks % round(SEEN_SECONDS / TICK_SECONDS) == 0:
-                connected = self._fanout.connections()
+            if now - seen_at >= self.policy.seen_ms:
+                connected, seen_at = self._fanout.connections(), now
                 await self._quietly(lambda tx, each=connected: seen(tx, each))
             if ticks % round(LEASES_SECONDS / TICK_SECONDS) == 0:
                 self._wake(await self._quietly(lambda tx: sweep_leases(tx, self.policy)) or ())
@@ -342,7 +337,8 @@ class Line:
         data = encode_frame(frame)
         self._frames.append(data)
         self._bytes += len(data)
-        if len(self._frames) > QUEUE_FRAMES_MAX or self._bytes > QUEUE_BYTES_MAX:
+        policy = self._broker.policy
+        if len(self._frames) > policy.queue_frames_max or self._bytes > policy.queue_bytes_max:
             self.forget()
             self._end(Close(_TOO_SLOW, "SLOW"))
         self._changed.set()
