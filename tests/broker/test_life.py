@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,9 +24,11 @@ from parley.core.broker_errors import BrokerRunning
 from parley.core.broker_settings import BrokerSettings
 from parley.core.clock import ManualClock, SystemClock
 from parley.core.errors import ConfigInvalid
-from tests.broker.process import broker
+from parley.wire.broker import Accepted, Push
+from tests.broker.process import broker, circle, connected
 from tests.conformance.broker.circle import Circle, make_send
 from tests.postgres import Server
+from tests.workspace.databases import dump
 
 Parley = Callable[..., tuple[int, dict[str, Any]]]
 SECONDS = 90
@@ -136,6 +139,26 @@ def test_a_running_broker_finds_orphans_and_says_so_in_its_metrics(tmp_path: Pat
         until(process.http, "parley_broker_checks_total", 'outcome="unsound"')
         assert "parley_broker_orphans 2.0" in httpx.get(f"{process.http}/metrics", trust_env=False).text
     assert '"orphans_found"' in folder.with_name("broker.log").read_text()
+
+
+async def test_a_stop_answers_what_it_took_gives_back_what_was_leased_and_sends_daemons_away(tmp_path: Path) -> None:
+    with broker(tmp_path / "broker") as process:
+        ann, bob = await circle(process, "ann", "bob")
+        async with connected(bob, process.url) as recipient, connected(ann, process.url) as sender:
+            for number in range(40):
+                await sender.say(make_send(f"c{number}", ref=bob.pubkey))
+            await recipient.hear(Push)  # it is leased, and not acknowledged
+            process.popen.send_signal(signal.SIGTERM)
+            assert await sender.closed_with() == await recipient.closed_with() == 1001
+        assert process.popen.wait(SECONDS) == 0
+        accepted = {each.client_message_id for each in sender.heard if isinstance(each, Accepted)}
+    with closing(apsw.Connection(str(tmp_path / "broker" / "broker.db"))) as left:
+        kept = {str(row[0]) for row in left.execute("SELECT client_message_id FROM message_history")}
+        states = dict(dump(left, "SELECT state, count(*) FROM delivery_queue GROUP BY state"))
+        assert dump(left, "SELECT count(*) FROM connection") == [(0,)]
+    assert accepted
+    assert accepted <= kept
+    assert states == {"queued": len(kept)}
 
 
 def until(http: str, *parts: str) -> None:
