@@ -18,7 +18,7 @@ from parley.client.daemon_async import AsyncDaemonClient
 from parley.client.daemon_calls import EventStream, StreamedEvent
 from parley.core.daemon_errors import DaemonNotRunning, TooManyStreams
 from parley.core.errors import CursorExpired, NotFound
-from parley.daemon.databases import open_inbox
+from parley.daemon.databases import open_inbox, open_outbox
 from parley.daemon.inbox.events import append_event
 from parley.daemon.memberships import Memberships
 from parley.wire.daemon_home import DaemonHome
@@ -71,6 +71,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     home = DaemonHome(tmp_path / "home")
     home.root.mkdir(mode=0o700)
     Memberships(home.memberships).put(member("team"))
+    open_outbox(home.outbox).close()
     made = Machine(home)
     yield made
     made.parley("down")

@@ -35,7 +35,9 @@ def inbox(tmp_path: Path) -> Iterator[apsw.Connection]:
 async def make_desk(tmp_path: Path) -> AsyncIterator[MakeDesk]:
     async with AsyncExitStack() as open_desks:
 
-        async def make(*meshes: str, name: str = "home", empty: bool = False, **tables: Any) -> Desk:
+        async def make(
+            *meshes: str, name: str = "home", empty: bool = False, started: bool = True, **tables: Any
+        ) -> Desk:
             home = DaemonHome(tmp_path / name)
             prepare_home(home)
             memberships = Memberships(home.memberships)
@@ -44,7 +46,8 @@ async def make_desk(tmp_path: Path) -> AsyncIterator[MakeDesk]:
                 memberships.put(member(slug, sealing.new_key(lambda count, number=number: bytes([number + 1]) * count)))
             desk = Desk(home, parse_daemon_settings(tables))
             open_desks.push_async_callback(desk.close)
-            await desk.daemon.start()
+            if started:
+                await desk.daemon.start()
             return desk
 
         yield make

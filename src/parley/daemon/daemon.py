@@ -135,9 +135,10 @@ class Daemon:
             self.log.info("outbox_recovered", rows=self.store.recovered)
         if self.store.renewed:
             self.log.warning("inbox_corruption_recovered", put_aside=str(self.store.set_aside or ""))
-        await self.hooks.start()
+        self.hooks.find_place()
         for membership in self.memberships.all():
-            self.attach(membership)
+            self.attach(membership)  # before anything is awaited: a request that comes meanwhile must find its mesh
+        await self.hooks.start()
         self._upkeep = asyncio.create_task(self._keep_up())
 
     async def stop(self) -> bool:

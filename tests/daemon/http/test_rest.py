@@ -123,6 +123,16 @@ async def test_a_session_whose_process_is_gone_is_over_at_once(desk: Desk) -> No
     assert (await desk.unix.get("/v1/sessions/me", headers=header)).status_code == 404
 
 
+async def test_a_request_that_comes_while_the_daemon_starts_finds_its_mesh(make_desk: MakeDesk) -> None:
+    first = await make_desk()
+    await first.close()
+    desk = await make_desk(started=False)
+    starting = asyncio.create_task(desk.daemon.start())
+    await asyncio.sleep(0)  # it has begun, and awaits something
+    assert list(desk.daemon.meshes) == ["mesh_team"]
+    await starting
+
+
 async def test_version_health_and_the_meshes_are_told_without_secrets(desk: Desk) -> None:
     version = (await desk.unix.get("/v1/version")).json()
     assert (version["ipc_api"], "send" in version["ipc_features"]) == ("v1", True)

@@ -53,12 +53,15 @@ class HookRunner:
         self._saved = -1
         self._runs: Counter[tuple[str, str]] = Counter()
 
-    async def start(self) -> None:
-        """Runs the hook for a start, and goes on after the events that hooks are done with."""
+    def find_place(self) -> None:
+        """Where the hooks go on: after the events that they are done with. Before a start writes new ones."""
         store = self._daemon.store
         known = store.read_inbox(read_cursor)
         self._cursor = store.read_inbox(newest_event) if known is None else known
         self._run_before = store.read_inbox(lambda db: runs_after(db, self._cursor))
+
+    async def start(self) -> None:
+        """Runs the hook for a start, and goes on from the place that was found."""
         await self.save()
         self.use(self._hooks)
         starting = DaemonEvent(0, self._daemon.clock.now_ms(), "system", None, None, {})
