@@ -14,7 +14,10 @@ import websockets
 
 from parley.broker.http import ROUTES
 from parley.broker.server import FRAME_BYTES_MAX
+from parley.core.daemon_errors import BrokerUnreachable
+from parley.core.errors import InvalidInput
 from parley.core.metrics import BROKER_METRICS
+from parley.daemon.joining import create_mesh, join_mesh
 from parley.wire.broker import Accepted, ErrorFrame, Notice, Ping, Pong, RefusedSend
 from tests.broker.process import SECONDS, Person, Process, broker, circle, connected
 from tests.conformance.broker.circle import make_send
@@ -192,6 +195,21 @@ async def test_with_a_certificate_it_speaks_tls(tmp_path: Path) -> None:
             assert (await client.get(f"{process.http}/v1/health")).status_code == 200
         async with websockets.connect(f"{process.url}/ws", ssl=context, proxy=None) as socket:
             assert json.loads(await socket.recv())["type"] == "challenge"
+
+
+async def test_a_certificate_that_the_machine_trusts_is_enough_to_join(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cert, private = certificate(tmp_path)
+    served = ("--tls-cert", str(cert), "--tls-key", str(private), "--open-creation")
+    with broker(tmp_path / "broker", *served) as process:
+        with pytest.raises(BrokerUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
+            await create_mesh(process.url, "team", "team", None)
+        monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+        created = await create_mesh(process.url, "team", "team", None)
+        assert (await join_mesh(created.invite, "ann", known=[], now_ms=0)).role == "owner"
+    with pytest.raises(InvalidInput, match="is not the address of a broker"):
+        await create_mesh("ftp://127.0.0.1", "team", "team", None)
 
 
 async def test_two_brokers_on_one_database_are_one_to_their_members(tmp_path: Path, postgresql: Server) -> None:

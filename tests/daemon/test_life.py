@@ -108,6 +108,16 @@ def test_a_message_starts_the_daemon_unless_it_must_not(parley: Parley) -> None:
     assert parley("daemon", "status")[0] == 0
 
 
+def test_a_daemon_that_does_not_answer_is_told_from_none(parley: Parley) -> None:
+    _, up = parley("daemon", "up")
+    os.kill(up["pid"], signal.SIGSTOP)
+    try:
+        code, status = parley("daemon", "status")
+    finally:
+        os.kill(up["pid"], signal.SIGCONT)
+    assert (code, status["status"], status["pid"]) == (3, "not_answering", up["pid"])
+
+
 def test_a_daemon_that_was_killed_starts_again_and_sends_what_was_in_flight(parley: Parley, home: DaemonHome) -> None:
     _, up = parley("daemon", "up")
     parley("send", BOB, "hello", "--id", "m-1")

@@ -24,6 +24,7 @@ UPPER_CASE = {
     *(error.code for error in PUBLIC.errors),
     *(name for name in vars(limits) if name.isupper()),
     "JAVA_HOME",
+    "SSL_CERT_FILE",
     "NO_COLOR",
     "PARLEY_WORKSPACE",
     "PARLEY_AGENT",

@@ -48,7 +48,12 @@ class DaemonClient:
     """
 
     def __init__(
-        self, home: DaemonHome | None = None, *, session: str | None = None, random: Random = stdlib_random.random
+        self,
+        home: DaemonHome | None = None,
+        *,
+        session: str | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+        random: Random = stdlib_random.random,
     ) -> None:
         import httpx
 
@@ -56,7 +61,7 @@ class DaemonClient:
         self._random = random
         self._met = False
         transport = httpx.HTTPTransport(uds=str(self.home.socket))
-        self._http = httpx.Client(base_url=BASE, transport=transport, timeout=TIMEOUT_SECONDS, trust_env=False)
+        self._http = httpx.Client(base_url=BASE, transport=transport, timeout=timeout, trust_env=False)
         if session is not None:
             self._http.headers[SESSION_HEADER] = session
 

@@ -5,6 +5,7 @@ secret. A membership is worth nothing until it is on disk, so the caller writes 
 """
 
 import secrets
+import ssl
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -100,7 +101,9 @@ async def _post(broker_url: str, path: str, body: Any, headers: dict[str, str], 
     if not url.startswith(("http://", "https://")):
         raise InvalidInput(f"{broker_url} is not the address of a broker, as ws://HOST:PORT is", field="broker")
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, trust_env=False) as client:
+        # What the system trusts, and SSL_CERT_FILE, as for the connection that follows; no proxy of the environment.
+        trust = ssl.create_default_context()
+        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, trust_env=False, verify=trust) as client:
             content = msgspec.json.encode(body)
             reply = await client.post(url, content=content, headers={"content-type": "application/json", **headers})
     except (httpx.HTTPError, httpx.InvalidURL) as error:

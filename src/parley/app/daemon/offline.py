@@ -41,6 +41,12 @@ def is_running() -> bool:
     return probe(daemon_home().lock) is not None
 
 
+def holder() -> dict[str, Any] | None:
+    """The process that holds the folder: ``pid`` and ``started_at``, as far as it has said so."""
+    found = probe(daemon_home().lock)
+    return None if found is None else {"pid": found.pid, "started_at": found.started_at}
+
+
 def accept_host() -> dict[str, Any]:
     """Says that the folder belongs to this machine from now on. The keys stay as they are."""
     with alone() as home:

@@ -12,6 +12,9 @@ from parley.core.daemon_errors import DaemonNotRunning
 from parley.core.errors import InvalidInput, ParleyError, StartupFailed
 from parley.core.exits import Exit
 
+STATUS_SECONDS = 5.0
+"""How long a look at the daemon waits before it says that there is no answer."""
+
 
 @command(app, "up")
 def up(
@@ -77,17 +80,13 @@ def down(
 def status(call: Call) -> int:
     """Show whether the daemon runs, how each mesh is connected, and what waits.
 
-    Exits with 0 when it runs, 3 when it does not.
+    Exits with 0 when it runs, 3 when it does not or does not answer.
     """
     try:
-        with daemon_client() as client:
+        with daemon_client(timeout=STATUS_SECONDS) as client:
             health = client.get("/v1/health")
     except DaemonNotRunning:
-        if call.json:
-            call.out.data({"status": "not_running"})
-        else:
-            call.out.line("No daemon is running. Start one with `parley daemon up`.")
-        return Exit.UNREACHABLE
+        return _absent(call, load_app("daemon.offline").holder())
     if call.json:
         call.out.data({"status": "running", **health})
         return Exit.OK
@@ -110,6 +109,18 @@ def version(call: Call) -> None:
         call.out.data(found)
     else:
         call.out.line(f"daemon {found['daemon_version']}, API {found['ipc_api']}, schema {found['schema_version']}")
+
+
+def _absent(call: Call, holder: dict[str, Any] | None) -> int:
+    """Nobody answers: because nobody is there, or because who is there cannot."""
+    if call.json:
+        call.out.data({"status": "not_running"} if holder is None else {"status": "not_answering", **holder})
+    elif holder is None:
+        call.out.line("No daemon is running. Start one with `parley daemon up`.")
+    else:
+        call.out.line(f"The daemon (process {holder['pid']}) runs since {holder['started_at']}, but does not answer.")
+        call.out.note("`parley daemon down` ends it; nothing that it has taken is lost.")
+    return Exit.UNREACHABLE
 
 
 def _ending(mesh: dict[str, Any]) -> str:
