@@ -40,7 +40,9 @@ def test_deliveries_are_asked_for_in_sql_beside_their_messages(
     build_mesh(Lake.open(tmp_path / "lake"))
     query = (
         "select d.state, count(*) from silver_mesh_deliveries d join silver_mesh_messages m"
-        " using (broker_id, broker_message_id) where m.sender_name = 'ann' and not d.gone group by 1 order by 1"
+        " using (broker_id, broker_message_id) join bronze_broker_members r on r.broker_id = d.broker_id"
+        " and r.member_id = d.recipient_id where m.sender_name = 'ann' and r.display_name in ('bob', 'cid')"
+        " and not d.gone group by 1 order by 1"
     )
     assert parley("pipeline", "sql", query, *place, "--json").json["rows"] == [[*row] for row in states]
     assert spark.range(3).count() == 3

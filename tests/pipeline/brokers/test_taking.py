@@ -9,11 +9,13 @@ import psycopg
 import pytest
 
 from parley.broker.keeping import back_up, restore
+from parley.broker.rules.members import end_membership
 from parley.broker.rules.messages import redeliver
 from parley.broker.rules.retention import sweep
 from parley.core.clock import ManualClock
 from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline.brokers import observing, taking
+from parley.pipeline.brokers.members import take_members
 from parley.pipeline.brokers.observing import observe_deliveries
 from parley.pipeline.brokers.rows import read_rows
 from parley.pipeline.brokers.silver import build_mesh_silver
@@ -22,11 +24,12 @@ from parley.pipeline.brokers.taking import take_messages
 from parley.pipeline.lake import Lake
 from parley.pipeline.lake.catalogue.mesh import (
     BROKER_DELIVERIES,
+    BROKER_MEMBERS,
     BROKER_MESSAGES,
     MESH_DELIVERIES,
     MESH_MESSAGES,
 )
-from parley.pipeline.lake.commit import exists
+from parley.pipeline.lake.commit import exists, table_version
 from parley.pipeline.lake.maintain import compact
 from parley.pipeline.lake.tables import Table
 from tests.conformance.broker.circle import make_send
@@ -229,6 +232,25 @@ def test_a_delivery_is_seen_when_it_changes_and_silver_has_what_was_seen_last(wo
     build_mesh_silver(lake)
     again = [row for row in deliveries(lake).values() if row["recipient_id"] == world.cid.member_id]
     assert {(row["state"], row["settled_at"], row["latency_ms"]) for row in again} == {("queued", None, None)}
+
+
+def test_members_are_those_that_the_broker_has(world: World, lake: Lake) -> None:
+    (broker,) = brokers(world)
+    columns = ("mesh", "display_name", "role", "state")
+    for _ in range(2):
+        take_members(lake, [broker], clock=world.clock)
+    assert table_version(lake, BROKER_MEMBERS) == 1, "what is as it was is not written again"
+    world.join("dan")
+    world.store.call(lambda tx: end_membership(tx, world.mesh_id, world.bob.member_id, "left"))
+    take_members(lake, [broker], clock=world.clock)
+    rows = read_rows(lake, BROKER_MEMBERS, columns=columns).to_pylist()
+    assert sorted(tuple(row.values()) for row in rows) == [
+        ("blue", "eve", "owner", "active"),
+        ("red", "ann", "owner", "active"),
+        ("red", "bob", "member", "left"),
+        ("red", "cid", "member", "active"),
+        ("red", "dan", "member", "active"),
+    ]
 
 
 def test_two_looks_at_once_see_each_change_once(world: World, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from parley.pipeline.brokers.gold import count_deliveries
+from parley.pipeline.brokers.members import take_members
 from parley.pipeline.brokers.observing import observe_deliveries
 from parley.pipeline.brokers.silver import build_mesh_silver
 from parley.pipeline.brokers.stores import BrokerRef
@@ -37,12 +38,13 @@ class BrokersTaken:
 
 
 def take_brokers(lake: Lake, brokers: Sequence[BrokerRef], progress: Progress) -> BrokersTaken:
-    """Takes in the messages that are new, and looks at all deliveries once."""
+    """Takes in the messages that are new and who is in the meshes, and looks at all deliveries once."""
     if not brokers:
         return BrokersTaken()
     with progress.stage("brokers", "messages") as stage:
         taken = take_messages(lake, brokers, progress=stage.tell)
     with progress.stage("deliveries"):
+        take_members(lake, brokers)
         seen = observe_deliveries(lake, brokers)
     changed = sum(each.changed for each in seen.values())
     return BrokersTaken(taken.messages, changed, taken.commits, taken.conflicts, taken.cursors, taken.problems)

@@ -24,6 +24,8 @@ _NUMBERS: Final = frozenset(
         "lease_until_ms",
         "queued_ms",
         "settled_ms",
+        "joined_ms",
+        "ended_ms",
     }
 )
 _BYTES: Final = frozenset({"request_fingerprint"})
@@ -100,3 +102,11 @@ IDENTITIES: Final = (
     "SELECT history_id, broker_message_id FROM message_history WHERE mesh_id = {mesh} ORDER BY history_id"
 )
 """Which message has which number, for a mesh."""
+STORED_MEMBERS: Final = _schema(
+    "mesh_id", "mesh", "member_id", "display_name", "role", "state", "joined_ms", "ended_ms"
+)
+"""A member as its store holds it. When it was last connected belongs to the moment."""
+MEMBERS: Final = (
+    "SELECT m.mesh_id, x.slug, m.member_id, m.display_name, m.role, m.state, m.joined_ms, m.ended_ms"
+    " FROM member AS m JOIN mesh AS x ON x.mesh_id = m.mesh_id ORDER BY m.mesh_id, m.member_id"
+)

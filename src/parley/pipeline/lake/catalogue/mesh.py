@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from parley.pipeline.brokers.schema import MESSAGE_SCHEMA, STORED_DELIVERIES
+from parley.pipeline.brokers.schema import MESSAGE_SCHEMA, STORED_DELIVERIES, STORED_MEMBERS
 from parley.pipeline.lake.tables import PLAIN, Table
 
 BUCKET_DELIVERIES: Final = 50_000
@@ -49,6 +49,13 @@ BROKER_DELIVERIES: Final = Table(
     meaning="each delivery each time that it was found changed; gone when the broker had removed it",
     partition_by=("bucket",),
     plain=_PLAIN,
+)
+BROKER_MEMBERS: Final = Table(
+    layer="bronze",
+    name="broker_members",
+    schema=pa.schema([pa.field("broker_id", pa.string()), *STORED_MEMBERS, pa.field("seen_at", _MOMENT)]),
+    meaning="each member of each mesh, those who left too, as the broker had them when it was last looked at",
+    partition_by=("broker_id",),
 )
 MESH_MESSAGES: Final = Table(
     layer="silver",
@@ -118,4 +125,11 @@ DELIVERY_TIMES: Final = Table(
     meaning="each mesh and priority: what became of its deliveries, how long they took, and what is open",
 )
 
-TABLES: Final[tuple[Table, ...]] = (BROKER_MESSAGES, BROKER_DELIVERIES, MESH_MESSAGES, MESH_DELIVERIES, DELIVERY_TIMES)
+TABLES: Final[tuple[Table, ...]] = (
+    BROKER_MESSAGES,
+    BROKER_DELIVERIES,
+    BROKER_MEMBERS,
+    MESH_MESSAGES,
+    MESH_DELIVERIES,
+    DELIVERY_TIMES,
+)
