@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from parley.core import sealing
-from parley.core.daemon_errors import MeshUnreachable
+from parley.core.daemon_errors import MeshKeyMissing
 from parley.daemon.joining import make_invite
 from parley.daemon.key_exchange import Gift, Wanting, believe, gifts_for, make_first_key, trusting
 from parley.daemon.memberships import Membership, MeshKey
@@ -59,7 +59,7 @@ def test_an_invite_is_signed_and_its_secret_is_not_for_the_broker() -> None:
     assert is_signed(invite)
     assert decode_invite(text.public) == (invite, b"")
     assert text.public == encode_invite(invite)
-    with pytest.raises(MeshUnreachable):
+    with pytest.raises(MeshKeyMissing):
         make_invite(membership("nobody"), role="member", uses=1, hours=1, now_ms=0)
 
 

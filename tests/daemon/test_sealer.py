@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from parley.core import sealing
-from parley.core.daemon_errors import MeshNotAttached, MeshUnreachable
+from parley.core.daemon_errors import MeshKeyMissing, MeshNotAttached
 from parley.core.errors import StartupFailed
 from parley.daemon.inbox.receive import SealedMessage
 from parley.daemon.key_archive import DAY_MS, KEYS_MAX, KeyArchive
@@ -70,7 +70,7 @@ def test_what_is_sealed_right_but_says_nothing_that_we_know_is_not_opened() -> N
 def test_without_a_mesh_key_only_direct_messages_can_be_sealed() -> None:
     keyless = replace(ALICE, mesh_keys=[])
     assert seal(DIRECT, keyless, random).key_epoch is None
-    with pytest.raises(MeshUnreachable):
+    with pytest.raises(MeshKeyMissing):
         seal(SHARED, keyless, random)
 
 

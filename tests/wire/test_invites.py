@@ -132,6 +132,16 @@ def test_the_joiner_takes_the_mesh_key_that_made_its_invite_and_no_other() -> No
     assert not fits_the_invite(bytes(32), secret, INVITE)
 
 
+def test_a_text_that_was_cut_off_or_mistyped_is_known_by_its_end() -> None:
+    text = encode_invite(INVITE, invite_secret(MESH_KEY, INVITE))
+    public, _, end = text.partition(".")
+    swapped = end[1] + end[0] + end[2:]
+    assert swapped != end
+    for damaged in (text[:-1], text[:-5], f"{text[:-6]}AAAAAA", f"{public}.{swapped}", f"{text}AAAA"):
+        with pytest.raises(InvalidInput, match="copy the whole text"):
+            decode_invite(damaged)
+
+
 def _text(**changes: object) -> str:
     fields = {**msgspec.to_builtins(signed_invite(INVITE, ISSUER)), **changes}
     return PREFIX + base64.urlsafe_b64encode(json.dumps(fields).encode()).decode().rstrip("=")

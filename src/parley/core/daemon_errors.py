@@ -10,7 +10,7 @@
     └── RowSpent                 (an IdempotencyKeyReused with another hint)
     Unavailable
     ├── DaemonBusy               ├── TooManyStreams           ├── InsufficientStorage
-    ├── MeshUnreachable
+    ├── MeshUnreachable          ├── MeshKeyMissing
     ├── BrokerUnreachable        (a MeshUnreachable with another hint)
     ├── OutboxDamaged            (a DatabaseCorrupt with another hint)
     └── MembershipsDamaged       (another one)
@@ -173,6 +173,15 @@ class BrokerUnreachable(MeshUnreachable):
     hint = "Check the address; `parley broker status` on the broker's machine tells whether it runs."
 
 
+class MeshKeyMissing(Unavailable):
+    """No member has given this one the mesh key yet, without which only direct messages can be sent."""
+
+    code = "MESH_KEY_MISSING"
+    status = 503
+    spoken_by = "daemon"
+    hint = "Members that are connected give it; if they do not, join again by the whole text of an invite."
+
+
 class DaemonNotRunning(LocalError):
     """No daemon of this user answers."""
 
@@ -207,7 +216,10 @@ class MembershipLost(LocalError):
     code = "MEMBERSHIP_LOST"
     exit_code = Exit.MEMBERSHIP_LOST
     spoken_by = "daemon"
-    hint = "Ask an admin of the mesh for a new invite; if the member runs elsewhere, stop one of the two."
+    hint = (
+        "Ask an admin for a new invite and join by it, or `parley mesh leave`;"
+        " if the member runs elsewhere, stop one of the two."
+    )
 
 
 class DaemonRunning(WriterLockHeld):

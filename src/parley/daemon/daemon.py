@@ -17,6 +17,7 @@ from parley.core.daemon_errors import (
     DestinationUnknown,
     IdempotencyKeyConflict,
     InsufficientStorage,
+    MeshNotAttached,
     MeshRequired,
     MeshUnreachable,
     NoMeshJoined,
@@ -150,6 +151,14 @@ class Daemon:
         self.feed.close()
         return await self.store.close(timeout=10)
 
+    async def tried(self, seconds: float) -> None:
+        """Waits until it is known of each mesh how the first try to connect went, for so long at most."""
+        waits = [asyncio.create_task(mesh.runner.tried.wait()) for mesh in self.meshes.values()]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=seconds)
+            for wait in late:
+                wait.cancel()
+
     def attach(self, membership: Membership) -> Mesh:
         """Serves one more mesh."""
         mesh = Mesh(
@@ -177,6 +186,12 @@ class Daemon:
         mesh = self.meshes.pop(mesh_id, None)
         if mesh is not None:
             await mesh.stop()
+
+    async def forget(self, mesh: Mesh) -> None:
+        """Is a member no longer, as far as this machine knows. What arrived stays."""
+        mesh.leaving = True
+        self.memberships.remove(mesh.mesh_id)
+        await self.detach(mesh.mesh_id)
 
     def apply(self, settings: DaemonSettings) -> None:
         """Goes on with other settings."""
@@ -237,6 +252,10 @@ class Daemon:
         fingerprint = message_fingerprint(message)
         if row is not None:
             return recognise(row, destination.mesh_id, fingerprint)
+        mesh = self.meshes.get(destination.mesh_id)
+        ended = None if mesh is None else mesh.membership.ended
+        if ended is not None and ended.removed:
+            raise MeshNotAttached(ended.error, mesh=destination.mesh_id)
         self._refuse_when_full()
         # Who sends it is not part of what is asked: the same session may come back under another name.
         message = await self.gate.check(replace(message, meta=signed(message.meta, asked.session)))
@@ -245,7 +264,6 @@ class Daemon:
         written = self.store.write_outbox(
             lambda db: accept(db, message, fingerprint, sealed, row_id=row_id, now_ms=now_ms)
         )
-        mesh = self.meshes.get(destination.mesh_id)
         if mesh is not None:
             mesh.runner.wake()  # to take the row is to write, too: both are one commit
         return await written
@@ -327,7 +345,7 @@ class Daemon:
     def _on_end(self, error: LocalError) -> None:
         rotating = next((each for each in self.memberships.all() if each.next_seed and self._is_refused(each)), None)
         if rotating is not None:
-            changed = replace(rotating, seed=rotating.next_seed, next_seed="")
+            changed = replace(rotating, seed=rotating.next_seed, next_seed="", ended=None)
             self.memberships.put(changed)
             self.meshes.pop(rotating.mesh_id)
             self.attach(changed)

@@ -14,8 +14,9 @@ import msgspec
 from msgspec.structs import replace
 
 from parley.core import sealing
+from parley.core.broker_errors import InviteRefused
 from parley.core.clock import iso
-from parley.core.daemon_errors import BrokerUnreachable, MeshUnreachable
+from parley.core.daemon_errors import BrokerUnreachable, MeshKeyMissing
 from parley.core.errors import InvalidInput, ParleyError
 from parley.core.ids import new_uuid
 from parley.core.retelling import retold
@@ -27,6 +28,8 @@ T = TypeVar("T")
 TIMEOUT_SECONDS: Final = 20.0
 HOUR_MS: Final = 3_600_000
 _UNSIGNED: Final = "0" * 128
+_ANOTHER_KEY_MAY: Final = ("revoked", "replaced")
+"""Why a broker refuses a key whose owner may join under a new one."""
 
 
 class InviteText(NamedTuple):
@@ -43,21 +46,47 @@ async def create_mesh(broker_url: str, slug: str, name: str, creation_token: str
 
 
 async def join_mesh(text: str, name: str, *, known: Sequence[Membership], now_ms: int) -> Membership:
-    """The membership that an invite leads to; the same one when this user has joined by it before."""
+    """The membership that an invite leads to; the same one when this user has joined by it before.
+
+    Who is a member already stays the same one. Who was one comes back: under its key if the broker lets it, and under
+    a new one if an admin removed it. A key that was banned is not replaced: that would make little of the ban. Raises
+    ``InvalidInput`` for a damaged invite, before it is used, and what the broker refuses.
+    """
     invite, secret = decode_invite(text)
+    if invite.key_epoch and not secret:
+        raise InvalidInput("the invite was cut off; copy the whole text again", field="invite")
     earlier = next((each for each in known if each.mesh_id == invite.mesh_id), None)
-    if earlier is not None:
+    if earlier is not None and earlier.ended is None and earlier.invite == text.strip():
         return earlier
-    seed = sealing.new_key(secrets.token_bytes)
+    if earlier is None:
+        return await _joined(text, name, invite.broker_url, sealing.new_key(secrets.token_bytes), now_ms)
+    # No invite leads a member away from its broker; only who is none any more may be told of another one.
+    removed = earlier.ended is not None and earlier.ended.removed
+    url = invite.broker_url if removed else earlier.broker_url
+    try:
+        found = await _joined(text, name, url, earlier.seed_bytes, now_ms)
+    except InviteRefused as refusal:
+        if refusal.details.get("reason") not in _ANOTHER_KEY_MAY:
+            raise
+        return await _joined(text, name, url, sealing.new_key(secrets.token_bytes), now_ms)
+    if earlier.ended is None and earlier.mesh_keys:
+        return earlier
+    trusted = list(dict.fromkeys([*earlier.trusted, *found.trusted]))
+    return replace(found, mesh_keys=earlier.mesh_keys, trusted=trusted)
+
+
+async def _joined(text: str, name: str, broker_url: str, seed: bytes, now_ms: int) -> Membership:
+    """What the broker makes of the invite for the owner of this key."""
+    invite, secret = decode_invite(text)
     public = sealing.public_key(seed)
     proof = join_proof(secret, invite, public) if secret else ""
     asked = JoinMesh(encode_invite(invite), public.hex(), name, _UNSIGNED, proof)
     asked = replace(asked, signature=sealing.sign(seed, join_bytes(asked)).hex())
-    joined = await _post(invite.broker_url, JOIN_PATH, asked, {}, Joined)
+    joined = await _post(broker_url, JOIN_PATH, asked, {}, Joined)
     return Membership(
         mesh_id=joined.mesh_id,
         slug=joined.mesh_slug,
-        broker_url=invite.broker_url,
+        broker_url=broker_url,
         member_id=joined.member_id,
         display_name=joined.display_name,
         seed=seed.hex(),
@@ -71,10 +100,10 @@ async def join_mesh(text: str, name: str, *, known: Sequence[Membership], now_ms
 def make_invite(
     membership: Membership, *, role: Role, uses: int, hours: float, now_ms: int
 ) -> tuple[InviteText, Invite]:
-    """An invite that the member signs. Raises ``MeshUnreachable`` while it has no mesh key to make the secret from."""
+    """An invite that the member signs. Raises ``MeshKeyMissing`` while it has no mesh key to make the secret from."""
     key = membership.newest_key
     if key is None:
-        raise MeshUnreachable("The mesh key has not arrived yet, and an invite is made from it")
+        raise MeshKeyMissing("The mesh key has not arrived yet, and an invite is made from it", mesh=membership.slug)
     invite = signed_invite(
         Invite(
             invite_id=f"inv_{new_uuid()}",

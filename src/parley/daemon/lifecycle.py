@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvicorn
 import uvloop
 from structlog.typing import FilteringBoundLogger
@@ -38,6 +39,8 @@ from parley.serve.metrics import Metrics
 from parley.wire.daemon_home import DaemonHome
 
 DRAIN_SECONDS = 10.0
+TRY_SECONDS = 5.0
+"""How long a start waits to learn whether its brokers still take it, before it says that it runs."""
 _SOCKET_MODE = 0o600
 _MARKS = (".dockerenv", "run/.containerenv")
 _RUNTIMES = ("docker", "kubepods", "containerd")
@@ -191,6 +194,9 @@ class _Serving:
             await _until_started(servers, tasks)
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self._stopping.set)
+            await daemon.tried(TRY_SECONDS)
+            if daemon.refusal is not None:
+                raise daemon.refusal
             self._options.on_ready(self._announcement(daemon))
             self._log.info("daemon_started", instance_id=self._instance_id, meshes=len(daemon.meshes))
             await self._until_over(daemon, tasks)
@@ -259,7 +265,12 @@ class _Serving:
             "home": str(self._home.root),
             "socket": str(self._home.socket),
             "port": None if self._tcp is None else self._tcp.port,
-            "meshes": [mesh.slug for mesh in daemon.meshes.values()],
+            "meshes": [mesh.slug for mesh in daemon.meshes.values() if mesh.runner.ended is None],
+            "ended": [
+                {"mesh": mesh.slug, **msgspec.to_builtins(mesh.membership.ended)}
+                for mesh in daemon.meshes.values()
+                if mesh.runner.ended is not None
+            ],
         }
 
 

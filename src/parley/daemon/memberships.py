@@ -25,6 +25,15 @@ class MeshKey(msgspec.Struct, frozen=True):
     key: str
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """Why the broker was left for good, and when. Only a member that was ``removed`` needs an invite to come back."""
+
+    code: str
+    error: str
+    at: str
+    removed: bool
+
+
 class Membership(msgspec.Struct, frozen=True):
     """One mesh, one member."""
 
@@ -44,6 +53,8 @@ class Membership(msgspec.Struct, frozen=True):
     trusted: list[str] = []
     """Public keys of members who have shown that they are of this mesh: from them a new mesh key is believed."""
     subscriptions: list[str] = []
+    ended: Ended | None = None
+    """Set from the end of a connection that is not made again until the next one is open, at a later start."""
 
     @property
     def seed_bytes(self) -> bytes:
@@ -112,6 +123,14 @@ class Memberships:
         named = replace(membership, slug=slug)
         self.put(named)
         return named
+
+    def only(self, name: str | None) -> Membership:
+        """The one with this id or slug, or the only one. Raises ``MeshNotAttached`` or ``MeshRequired``."""
+        if name is not None:
+            return self.get(name)
+        if len(self._meshes) != 1:
+            raise MeshRequired("Which mesh is meant?", attached=[each.slug for each in self.all()])
+        return next(iter(self._meshes.values()))
 
     def put(self, membership: Membership) -> None:
         """Adds or replaces one, durably."""

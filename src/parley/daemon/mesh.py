@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from parley.core import sealing
-from parley.core.clock import Clock
+from parley.core.clock import Clock, iso
 from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import LocalError, ParleyError
 from parley.daemon.backoff import Backoff, Jitter
@@ -26,8 +26,8 @@ from parley.daemon.inbox.receive import Opened, SealedMessage, open_kept
 from parley.daemon.inbox.renewal import mark_refilled, wants_refill
 from parley.daemon.key_archive import KeyArchive
 from parley.daemon.key_exchange import Gift, Wanting, believe, gifts_for, make_first_key, trusting
-from parley.daemon.link import LinkSettings, Member
-from parley.daemon.memberships import Membership, Memberships
+from parley.daemon.link import HELLO_REFUSED, MEMBERSHIP_ENDED, LinkSettings, Member
+from parley.daemon.memberships import Ended, Membership, Memberships
 from parley.daemon.notices import Told, events_of
 from parley.daemon.profile import OwnProfile, read_own, sealed_params, write_own
 from parley.daemon.roster import peers_of, read_roster, write_roster
@@ -76,7 +76,11 @@ class Mesh:
         self._clock = clock
         self._log = log
         self._on_events = on_events
+        self._on_end = on_end
         self._given: set[tuple[str, int]] = set()
+        self._refused: set[str] = set()
+        self.leaving = False
+        """Set while the member itself asks to go, which is no end that anybody must be told of."""
         self._roster_stale = True
         self._telling: set[asyncio.Task[None]] = set()
         self._jitter = jitter
@@ -108,7 +112,7 @@ class Mesh:
             on_events=on_events,
             on_notice=self._heed,
             on_ready=self._on_ready,
-            on_end=on_end,
+            on_end=self._end,
         )
 
     @property
@@ -216,13 +220,23 @@ class Mesh:
             return
         answer = await self.runner.ask("keys_wanted")
         for wanting in msgspec.convert(answer["wanted"], list[Wanting]):
-            for gift in gifts_for(self.membership, wanting, secrets.token_bytes):
+            gifts = gifts_for(self.membership, wanting, secrets.token_bytes)
+            self._tell_of_stranger(wanting, refused=not gifts)
+            for gift in gifts:
                 given = (wanting.pubkey, gift.key_epoch)
                 if given not in self._given:
                     self._memberships.put(trusting(self.membership, wanting.pubkey))
                     params = {"member_id": gift.member_id, "key_epoch": gift.key_epoch, "sealed": gift.sealed}
                     await self.runner.ask("give_key", params)
                     self._given.add(given)
+
+    def _tell_of_stranger(self, wanting: Wanting, *, refused: bool) -> None:
+        """Says once of a member that it gets no key: its invite was damaged, or a broker brought it in by itself."""
+        if not refused:
+            self._refused.discard(wanting.member_id)
+        elif wanting.member_id not in self._refused:
+            self._refused.add(wanting.member_id)
+            self._log.warning("key_not_given", mesh=self.slug, member_id=wanting.member_id, problem="no proof fits")
 
     async def _open_kept(self) -> None:
         now_ms, mesh_id = self._clock.now_ms(), self.mesh_id
@@ -234,7 +248,18 @@ class Mesh:
         archived = self._archive.seeds_of(self.mesh_id, self._clock.now_ms())
         return open_sealed(message, membership, [membership.seed_bytes, *archived])
 
+    def _end(self, error: LocalError) -> None:
+        """Written down, as the next command may come when no daemon runs any more."""
+        if self.leaving:
+            return
+        removed = error.details.get("close_code") in (MEMBERSHIP_ENDED, HELLO_REFUSED)
+        ended = Ended(error.code, str(error), iso(self._clock.now_ms()), removed)
+        self._memberships.put(replace(self.membership, ended=ended))
+        self._on_end(error)
+
     def _on_ready(self) -> None:
+        if self.membership.ended is not None:
+            self._memberships.put(replace(self.membership, ended=None))
         self._roster_stale = True  # whoever came or went while the broker was away was not told of
         self._again.set()
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from parley.core import limits, sealing
-from parley.core.daemon_errors import MeshUnreachable
+from parley.core.daemon_errors import MeshKeyMissing
 from parley.core.files import write_atomic
 from parley.core.sealing import Context, Random
 from parley.daemon.memberships import Membership
@@ -56,10 +56,10 @@ def write_own(home: DaemonHome, mesh_id: str, own: OwnProfile) -> None:
 
 
 def sealed_params(own: OwnProfile, membership: Membership, random: Random) -> dict[str, Any]:
-    """The parameters of ``set_profile``. Raises ``MeshUnreachable`` while the member has no mesh key yet."""
+    """The parameters of ``set_profile``. Raises ``MeshKeyMissing`` while the member has no mesh key yet."""
     key = membership.newest_key
     if key is None:
-        raise MeshUnreachable("The mesh key has not arrived yet; another member must be connected to give it")
+        raise MeshKeyMissing("The mesh key has not arrived yet", mesh=membership.slug, since=membership.joined_at)
     text = msgspec.json.encode(own.profile)
     context = _context(membership.mesh_id, membership.member_id)
     sealed = sealing.seal_shared(text, context, mesh_key=bytes.fromhex(key.key), random=random)

@@ -81,6 +81,8 @@ class MeshRunner:
         self.member = member
         self.url = url
         self.ended: LocalError | None = None
+        self.tried = asyncio.Event()
+        """Set once it is known how the first try to connect went."""
         self.terms = store.read_outbox(lambda db: read_terms(db, member.mesh_id))
         self.machine = MeshLoop(member, settings, jitter)
         self._store = store
@@ -178,6 +180,8 @@ class MeshRunner:
             case Reply():
                 self._answer(effect)
             case Tell():
+                if effect.kind == "broker_status":
+                    self.tried.set()
                 self._told.add((effect,))
             case Heed():
                 self._on_notice(effect.notice)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from parley.core import sealing
-from parley.core.daemon_errors import MeshUnreachable
+from parley.core.daemon_errors import MeshKeyMissing
 from parley.core.sealing import Context, Random
 from parley.daemon.inbox.receive import Opened, SealedMessage
 from parley.daemon.memberships import Membership
@@ -24,7 +24,7 @@ class _Inside(msgspec.Struct, frozen=True):
 
 
 def seal(message: Message, membership: Membership, random: Random) -> Sealed:
-    """The message as the broker will carry it. Raises ``MeshUnreachable`` while the member has no mesh key yet."""
+    """The message as the broker will carry it. Raises ``MeshKeyMissing`` while the member has no mesh key yet."""
     where = message.destination
     pubkey = membership.pubkey
     context = Context(where.mesh_id, where.kind, where.ref, pubkey, message.reply_to_id or "")
@@ -41,7 +41,7 @@ def seal(message: Message, membership: Membership, random: Random) -> Sealed:
     else:
         key = membership.newest_key
         if key is None:
-            raise MeshUnreachable("The mesh key has not arrived yet; another member must be connected to give it")
+            raise MeshKeyMissing("The mesh key has not arrived yet", mesh=membership.slug, since=membership.joined_at)
         epoch = key.epoch
         body = sealing.seal_shared(inside, context, mesh_key=bytes.fromhex(key.key), random=random)
     return Sealed(pubkey, body, epoch, sealed_fingerprint(message, body, epoch))

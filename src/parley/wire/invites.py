@@ -1,6 +1,7 @@
 """Invites: a text that lets whoever holds it join a mesh, so many times, until it expires or is taken back.
 
-``parley-invite:`` is followed by base64url of the invite as JSON, then a dot and the invite's *secret* in base64url.
+``parley-invite:`` is followed by base64url of the invite as JSON, then a dot and the invite's *secret* in base64url,
+with four bytes at its end by which a text that was cut off or mistyped is known before anybody has used the invite.
 The first part is for the broker: a member who may invite signed it (``invite_bytes``, and nothing else, is what is
 signed), the broker keeps a row under its id, and that row counts its uses and can be revoked. The secret is for the
 members alone; a daemon that joins cuts it off before it shows the invite to a broker.
@@ -19,6 +20,7 @@ An invite without a secret is one that nobody with a mesh key has made: the owne
 
 import base64
 import binascii
+import hashlib
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -35,6 +37,7 @@ _SIGNED: Final = "parley invite 1"
 _SECRET: Final = "parley invite secret 1"
 _PROOF: Final = "parley join proof 1"
 _UNSIGNED: Final = "0" * 128
+_CHECK_BYTES: Final = 4
 
 Role = Literal["owner", "admin", "member"]
 _END = r"(?![\s\S])"
@@ -104,7 +107,7 @@ def fits_the_invite(mesh_key: bytes, secret: bytes, invite: Invite) -> bool:
 def encode_invite(invite: Invite, secret: bytes = b"") -> str:
     """The text to hand on; without the secret it is the text to show to the broker."""
     text = PREFIX + _base64url(msgspec.json.encode(invite))
-    return f"{text}.{_base64url(secret)}" if secret else text
+    return f"{text}.{_base64url(secret + _check(text, secret))}" if secret else text
 
 
 def decode_invite(text: str) -> tuple[Invite, bytes]:
@@ -117,16 +120,22 @@ def decode_invite(text: str) -> tuple[Invite, bytes]:
         raise InvalidInput(f"an invite begins with {PREFIX}", field="invite")
     if len(text) > limits.INVITE_CHARS_MAX:
         raise InvalidInput(f"an invite has at most {limits.INVITE_CHARS_MAX} characters", field="invite")
-    public, _, secret = text.removeprefix(PREFIX).partition(".")
+    public, _, end = text.partition(".")
     try:
-        invite = msgspec.json.decode(_from_base64url(public), type=Invite)
+        invite = msgspec.json.decode(_from_base64url(public.removeprefix(PREFIX)), type=Invite)
         parse_iso(invite.expires_at)
-        secret_bytes = _from_base64url(secret)
+        end_bytes = _from_base64url(end)
     except (msgspec.DecodeError, binascii.Error, ValueError) as error:
         raise InvalidInput(f"not an invite: {error}", field="invite") from error
-    if len(secret_bytes) not in (0, sealing.KEY_BYTES):
-        raise InvalidInput("not an invite: its secret was cut off in the middle", field="invite")
-    return invite, secret_bytes
+    secret, check = end_bytes[: sealing.KEY_BYTES], end_bytes[sealing.KEY_BYTES :]
+    if end_bytes and check != _check(public, secret):
+        raise InvalidInput("the invite was cut off or changed; copy the whole text again", field="invite")
+    return invite, secret
+
+
+def _check(public: str, secret: bytes) -> bytes:
+    """Not against anybody: who can change the text can change this, too."""
+    return hashlib.sha256(public.encode() + secret).digest()[:_CHECK_BYTES]
 
 
 def _base64url(data: bytes) -> str:

@@ -198,7 +198,10 @@ NOTICES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "member_gone": (("member_id", "state", "key_epoch"), "a member is none any more; the mesh wants a new key"),
     "member_keypair_rotated": (("member_id", "pubkey", "previous"), "a member has another key"),
     "key_given": (("member_id", "key_epoch"), "a sealed mesh key waits for a member"),
-    "key_wanted": (("member_id", "key_epoch"), "a member could not use the key that it was given"),
+    "key_wanted": (
+        ("member_id", "key_epoch"),
+        "a member could not use the key that it was given, or proves anew that it may have one",
+    ),
 }
 """What a broker tells the members of a mesh at once, when they are connected: members of its data, and when."""
 _ROTATION: Final = "parley key rotation 1"

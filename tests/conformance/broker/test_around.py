@@ -8,7 +8,7 @@ import pytest
 
 from parley.broker.policy import DAY_MS
 from parley.broker.rules import audit
-from parley.broker.rules.invites import join, list_invites, register_invite, revoke_invite
+from parley.broker.rules.invites import join, list_invites, register_invite, renew_proof, revoke_invite
 from parley.broker.rules.keys import give_key, keys_for, keys_wanted, refuse_key
 from parley.broker.rules.members import (
     Member,
@@ -85,6 +85,36 @@ def test_an_invite_ends_with_its_time_by_its_issuers_word_and_with_its_issuer(ci
     circle.store.call(lambda tx: set_role(tx, circle.mesh_id, circle.bob.member_id, "owner"))
     circle.store.call(lambda tx: set_role(tx, circle.mesh_id, circle.ann.member_id, "member"))
     assert refused(circle, third) == "issuer"
+
+
+def test_an_invite_that_never_was_cannot_be_revoked(circle: Circle) -> None:
+    make_invite(circle)
+    for mesh_id, invite_id in ((circle.mesh_id, "inv_2"), (circle.other_mesh_id, "inv_1")):
+        with pytest.raises(NotFound):
+            circle.store.call(lambda tx, at=mesh_id, name=invite_id: revoke_invite(tx, at, name, "x"))
+
+
+def test_a_proof_may_be_renewed_until_somebody_has_given_a_key(circle: Circle) -> None:
+    first, other, late = (make_invite(circle, f"inv_{n}") for n in (1, 2, 3))
+    dan = joined(circle, first)
+
+    def renewed(invite: Invite, proof: str) -> bool:
+        return circle.store.call(lambda tx: renew_proof(tx, invite, dan, proof))
+
+    assert not renewed(first, "proof")
+    assert not renewed(first, "")
+    assert renewed(first, "a better one")
+    assert renewed(other, "of another invite")
+    _, wanted = circle.store.call(lambda tx: keys_wanted(tx, circle.mesh_id, circle.ann.member_id))
+    assert [each["join_proof"] for each in wanted if each["member_id"] == dan.member_id] == ["of another invite"]
+    uses = {each["invite_id"]: each["uses"] for each in circle.store.call(lambda tx: list_invites(tx, circle.mesh_id))}
+    assert uses == {"inv_1": 1, "inv_2": 1, "inv_3": 0}
+    circle.clock.advance(86_400)
+    with pytest.raises(InviteRefused):
+        renewed(late, "too late")
+    circle.store.call(lambda tx: give_key(tx, circle.mesh_id, circle.ann.member_id, dan.member_id, 1, "c2VhbGVk"))
+    assert not renewed(other, "nobody asks any more")
+    assert not circle.store.call(lambda tx: renew_proof(tx, first, circle.bob, "bob came by no invite"))
 
 
 @pytest.mark.parametrize("change", [{"role": "owner"}, {"uses_max": 99}, {"expires_at": "2099-01-01T00:00:00.000Z"}])

@@ -6,6 +6,8 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import msgspec
+
 from parley.core.clock import SystemClock, iso, stamp
 from parley.core.daemon_errors import DaemonNotRunning, DaemonRunning
 from parley.core.errors import DatabaseCorrupt, WriterLockHeld
@@ -156,6 +158,27 @@ def join(invite: str, name: str) -> dict[str, Any]:
     return view(membership)
 
 
+def leave(mesh: str | None, *, only_here: bool) -> dict[str, Any]:
+    """Leaves a mesh. The broker is told, unless it is only to be forgotten here or has removed the member itself.
+
+    Raises ``DaemonNotRunning`` when the broker must be told and no daemon runs that could.
+    """
+    from parley.client.daemon import DaemonClient
+
+    if is_running():
+        with DaemonClient() as client:
+            return client.post("/v1/mesh/forget", {"mesh": mesh}) if only_here else client.call("leave", mesh=mesh)
+    with alone() as home:
+        memberships = Memberships(home.memberships)
+        memberships.load()
+        found = memberships.only(mesh)
+        removed = found.ended is not None and found.ended.removed
+        if not removed and not only_here:
+            raise DaemonNotRunning("No daemon runs that could tell the broker; --local forgets the mesh here alone")
+        memberships.remove(found.mesh_id)
+    return {"mesh": found.slug, "member_id": found.member_id, "state": "removed" if removed else "forgotten"}
+
+
 def list_meshes() -> list[dict[str, Any]]:
     """The memberships, read from the file."""
     memberships = Memberships(daemon_home().memberships)
@@ -173,4 +196,5 @@ def view(membership: Membership) -> dict[str, Any]:
         "display_name": membership.display_name,
         "role": membership.role,
         "pubkey": membership.pubkey,
+        "ended": None if membership.ended is None else msgspec.to_builtins(membership.ended),
     }

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from parley.broker.methods import Done
 from parley.broker.policy import DAY_MS, Policy
-from parley.broker.rules.invites import join, register_invite
+from parley.broker.rules.invites import join, register_invite, renew_proof
 from parley.broker.rules.members import Mesh, create_mesh, lock_mesh
 from parley.broker.tx import Tx
 from parley.core import sealing
@@ -107,6 +107,8 @@ class Join:
         answer = Joined(mesh.mesh_id, mesh.slug, member.member_id, member.display_name, member.role, mesh.key_epoch)
         told = {"member_id": member.member_id, "display_name": member.display_name, "pubkey": member.pubkey}
         notices = (Notice("member_joined", told),) if created else ()
+        if not created and renew_proof(tx, invite, member, asked.join_proof):
+            notices = (Notice("key_wanted", {"member_id": member.member_id, "key_epoch": mesh.key_epoch}),)
         return Done({"joined": answer, "created": created}, notices=notices, mesh_id=mesh.mesh_id)
 
 

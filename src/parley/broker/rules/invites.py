@@ -12,7 +12,7 @@ from parley.broker.tx import Row, Tx
 from parley.core.broker_errors import InviteRefused, NotAllowed
 from parley.core.clock import iso, parse_iso
 from parley.core.errors import NotFound
-from parley.wire.invites import Invite, encode_invite, has_expired, is_signed
+from parley.wire.invites import Invite, decode_invite, encode_invite, has_expired, is_signed
 
 _ROW: Final = "invite_id, role, created_by, created_ms, expires_ms, uses_max, uses, revoked_ms"
 
@@ -42,12 +42,14 @@ def register_invite(tx: Tx, invite: Invite, issuer_id: str | None) -> bool:
 
 
 def revoke_invite(tx: Tx, mesh_id: str, invite_id: str, actor: str) -> bool:
-    """Lets the invite be used no more. False when that was so before. Raises ``NotFound``."""
+    """Lets the invite be used no more. False when that was so before. Raises ``NotFound`` for one that never was."""
     lock_mesh(tx, mesh_id)
-    if tx.one("SELECT 1 FROM invite WHERE invite_id = ? AND mesh_id = ?", invite_id, mesh_id) is None:
-        raise NotFound("There is no such invite in this mesh", invite_id=invite_id)
-    where = "invite_id = ? AND mesh_id = ? AND revoked_ms IS NULL"
-    changed = tx.run(f"UPDATE invite SET revoked_ms = ? WHERE {where}", tx.now_ms, invite_id, mesh_id)
+    where = "invite_id = ? AND mesh_id = ?"
+    if tx.one(f"SELECT 1 FROM invite WHERE {where}", invite_id, mesh_id) is None:
+        raise NotFound("The mesh has no such invite; `parley mesh invites` lists those that it has", id=invite_id)
+    changed = tx.run(
+        f"UPDATE invite SET revoked_ms = ? WHERE {where} AND revoked_ms IS NULL", tx.now_ms, invite_id, mesh_id
+    )
     if changed:
         record(tx, mesh_id, "invite_revoked", actor, invite_id=invite_id)
     return bool(changed)
@@ -59,12 +61,7 @@ def join(tx: Tx, invite: Invite, pubkey: str, display_name: str, join_proof: str
     The caller has seen that ``pubkey``'s owner asks. Raises ``InviteRefused`` with the reason.
     """
     mesh = lock_mesh(tx, invite.mesh_id)
-    if not is_signed(invite):
-        raise InviteRefused("The invite is not signed by its issuer", reason="forged")
-    columns = "mesh_id, pubkey, role, expires_ms, uses_max, uses, revoked_ms, created_by"
-    row = tx.one(f"SELECT {columns} FROM invite WHERE invite_id = ?", invite.invite_id)
-    if row is None or row[:3] != (mesh.mesh_id, invite.issuer, invite.role):
-        raise InviteRefused("There is no such invite", reason="unknown")
+    row = _row_of(tx, invite)
     known = member_with_key(tx, mesh.mesh_id, pubkey)
     if known is not None and known.state == "active" and known.pubkey == pubkey:
         return known, False
@@ -75,6 +72,33 @@ def join(tx: Tx, invite: Invite, pubkey: str, display_name: str, join_proof: str
     )
     record(tx, mesh.mesh_id, "member_joined", member.member_id, invite_id=invite.invite_id, role=row[2])
     return member, True
+
+
+def renew_proof(tx: Tx, invite: Invite, member: Member, join_proof: str) -> bool:
+    """Takes another proof of a member whom nobody could give a key: its first one may be of a damaged invite.
+
+    Another invite than the one it joined by counts as used. False where there is nothing to renew: whoever was given a
+    key, or founded the mesh, needs no proof.
+    """
+    joined_by = tx.one(
+        "SELECT invite, join_proof FROM member AS m WHERE member_id = ?"
+        " AND NOT EXISTS (SELECT 1 FROM key_gift AS k WHERE k.member_id = m.member_id)",
+        member.member_id,
+    )
+    if joined_by is None or joined_by[0] is None or join_proof in ("", joined_by[1]):
+        return False
+    first, _ = decode_invite(joined_by[0])
+    if first.key_epoch == 0:
+        return False
+    if first.invite_id != invite.invite_id:
+        _refuse_if_over(tx, invite, _row_of(tx, invite))
+        tx.run("UPDATE invite SET uses = uses + 1 WHERE invite_id = ?", invite.invite_id)
+    tx.run(
+        "UPDATE member SET invite = ?, join_proof = ? WHERE member_id = ?",
+        *(encode_invite(invite), join_proof, member.member_id),
+    )
+    record(tx, member.mesh_id, "join_proof_renewed", member.member_id, invite_id=invite.invite_id)
+    return True
 
 
 def list_invites(tx: Tx, mesh_id: str) -> list[dict[str, object]]:
@@ -99,6 +123,17 @@ def role_below(actor: Member, other: Member) -> None:
     """Raises ``NotAllowed`` unless the actor may act on the other: an admin on members, an owner on everybody."""
     if actor.role != "owner" and RANK[other.role] >= RANK[actor.role]:
         raise NotAllowed(f"A {actor.role} cannot do this to an {other.role}", role=actor.role)
+
+
+def _row_of(tx: Tx, invite: Invite) -> Row:
+    """What is kept of the invite. Raises ``InviteRefused`` for one that was not signed as it is, or not registered."""
+    if not is_signed(invite):
+        raise InviteRefused("The invite is not signed by its issuer", reason="forged")
+    columns = "mesh_id, pubkey, role, expires_ms, uses_max, uses, revoked_ms, created_by"
+    row = tx.one(f"SELECT {columns} FROM invite WHERE invite_id = ?", invite.invite_id)
+    if row is None or row[:3] != (invite.mesh_id, invite.issuer, invite.role):
+        raise InviteRefused("There is no such invite", reason="unknown")
+    return row
 
 
 def _refuse_if_over(tx: Tx, invite: Invite, row: Row) -> None:

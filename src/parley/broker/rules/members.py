@@ -90,8 +90,11 @@ def add_member(
     """
     lock_mesh(tx, mesh_id)
     known = member_with_key(tx, mesh_id, pubkey)
-    if known is not None and (known.state in ("revoked", "banned") or known.pubkey != pubkey):
-        raise InviteRefused("This key may not join the mesh", reason=known.state)
+    if known is not None and known.state == "banned":
+        raise InviteRefused("This key is banned from the mesh until an admin lifts the ban", reason="banned")
+    if known is not None and (known.state == "revoked" or known.pubkey != pubkey):
+        reason = "replaced" if known.pubkey != pubkey else "revoked"
+        raise InviteRefused("This key may not join the mesh any more; another one may", reason=reason)
     if known is not None and known.state == "active":
         return known
     _refuse_when_full(tx, mesh_id)

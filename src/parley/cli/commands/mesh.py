@@ -37,8 +37,14 @@ def create(
 
 @command(app, "join")
 def join(call: Call, invite: Annotated[str, typer.Argument(metavar="INVITE")], name: _NameOption = None) -> None:
-    """Join a mesh by an invite. Joining again by the same invite changes nothing."""
-    _joined(call, load_app("daemon.offline").join(invite, _name(name)))
+    """Join a mesh by an invite. Joining again by the same invite changes nothing.
+
+    Who was removed comes back by a new invite.
+    """
+    found: dict[str, Any] = load_app("daemon.offline").join(invite, _name(name))
+    _joined(call, found)
+    if name is not None and found["display_name"] != name:
+        call.out.note(f"You have joined before, and are still called {found['display_name']}.")
 
 
 @command(app, "list")
@@ -48,8 +54,8 @@ def list_(call: Call) -> None:
     if call.json:
         call.out.data({"meshes": found})
         return
-    rows = [(each["slug"], each["display_name"], each["role"], each["broker_url"]) for each in found]
-    call.out.table(["mesh", "name", "role", "broker"], rows, empty="No mesh is joined yet.")
+    rows = [(each["slug"], each["display_name"], each["role"], each["broker_url"], _problem(each)) for each in found]
+    call.out.table(["mesh", "name", "role", "broker", "problem"], rows, empty="No mesh is joined yet.")
 
 
 @command(app, "invite")
@@ -293,11 +299,20 @@ def unban(call: Call, member: _MemberArgument, mesh: MeshOption = None) -> None:
 
 
 @command(app, "leave")
-def leave(call: Call, mesh: MeshOption = None) -> None:
-    """Leave a mesh. Its messages stay in the inbox."""
-    found = _asked(call, "leave", {}, mesh)
-    if found is not None:
-        call.out.line(f"No longer a member of {found['mesh']}.")
+def leave(
+    call: Call,
+    mesh: MeshOption = None,
+    local: Annotated[bool, typer.Option("--local", help="Only forget it here; the broker is not told.")] = False,
+) -> None:
+    """Leave a mesh. Its messages stay in the inbox.
+
+    Who was removed from it can do so while no daemon runs.
+    """
+    found: dict[str, Any] = load_app("daemon.offline").leave(mesh, only_here=local)
+    if call.json:
+        call.out.data(found)
+    else:
+        call.out.line(f"{found['mesh']} is forgotten here." if local else f"No longer a member of {found['mesh']}.")
 
 
 @command(app, "safety")
@@ -319,6 +334,10 @@ def _asked(call: Call, method: str, params: dict[str, Any], mesh: str | None) ->
         call.out.data(found)
         return None
     return found
+
+
+def _problem(mesh: dict[str, Any]) -> str:
+    return "" if mesh["ended"] is None else str(mesh["ended"]["error"])
 
 
 def _good_until(invite: dict[str, Any]) -> str:

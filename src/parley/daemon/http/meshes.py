@@ -7,7 +7,7 @@ import msgspec
 
 from parley.core import sealing
 from parley.core.daemon_errors import DestinationUnknown, MeshUnreachable
-from parley.core.errors import InvalidInput, NotFound
+from parley.core.errors import InvalidInput, NotFound, ParleyError
 from parley.daemon.http.bodies import Join, MakeInvite, MeshCall, OfMesh, Profile, TopicName
 from parley.daemon.http.shell import Answer, Call, session_of
 from parley.daemon.joining import join_mesh, make_invite
@@ -44,7 +44,8 @@ def mesh_view(mesh: "Mesh") -> dict[str, Any]:
         "role": membership.role,
         "pubkey": membership.pubkey,
         "status": runner.status,
-        "ended": None if runner.ended is None else {"code": runner.ended.code, "error": str(runner.ended)},
+        "ended": None if runner.ended is None else msgspec.to_builtins(membership.ended),
+        "joined_at": membership.joined_at,
         "key_epoch": None if newest is None else newest.epoch,
         "in_flight": runner.machine.drain.in_flight,
         "inline_bytes_max": runner.terms.inline_bytes_max,
@@ -128,25 +129,57 @@ async def post_call(daemon: "Daemon", call: Call) -> Answer:
     mesh = daemon.mesh(body.mesh)
     params = dict(body.params)
     if "member" in params:
-        params["member_id"] = await member_id_of(mesh, str(params.pop("member")))
-    result = await mesh.runner.ask(body.method, params)
+        of_gone = body.method == "unban"
+        params["member_id"] = await member_id_of(mesh, str(params.pop("member")), of_gone=of_gone)
     if body.method == "leave":
-        daemon.memberships.remove(mesh.mesh_id)
-        await daemon.detach(mesh.mesh_id)
-    return Answer(200, {"mesh": mesh.slug, **result})
+        return Answer(200, {"mesh": mesh.slug, **await _leave(daemon, mesh)})
+    return Answer(200, {"mesh": mesh.slug, **await mesh.runner.ask(body.method, params)})
 
 
-async def member_id_of(mesh: "Mesh", name: str) -> str:
-    """The id of a member who is called this, who may have left. Raises ``DestinationUnknown``."""
+async def _leave(daemon: "Daemon", mesh: "Mesh") -> dict[str, Any]:
+    """Leaves the mesh; the broker need not be told by who was removed from it."""
+    membership = mesh.membership
+    if membership.ended is not None and membership.ended.removed:
+        await daemon.forget(mesh)
+        return {"member_id": membership.member_id, "state": "removed"}
+    mesh.leaving = True  # the broker closes the connection with its answer
+    try:
+        result = await mesh.runner.ask("leave")
+    except ParleyError:
+        mesh.leaving = False
+        raise
+    await daemon.forget(mesh)
+    return result
+
+
+async def post_forget(daemon: "Daemon", call: Call) -> Answer:
+    mesh = daemon.mesh(cast("OfMesh", call.body).mesh)
+    member_id = mesh.membership.member_id
+    await daemon.forget(mesh)
+    return Answer(200, {"mesh": mesh.slug, "member_id": member_id, "state": "forgotten"})
+
+
+async def member_id_of(mesh: "Mesh", name: str, *, of_gone: bool = False) -> str:
+    """The id of a member who is called this; of those who were removed before all others, if they are meant.
+
+    Raises ``DestinationUnknown``.
+    """
     await mesh.read_roster()
-    for peer in mesh.roster.peers or ():
+    peers = mesh.roster.peers or ()
+    for peer in peers:
         if name in (peer.member_id, peer.pubkey):
             return peer.member_id
+    gone = [peer for peer in peers if peer.state != "active" and peer.display_name.casefold() == name.casefold()]
+    removed = [peer for peer in gone if peer.state in ("banned", "revoked")]
+    if of_gone and len(removed) == 1:
+        return removed[0].member_id
+    if of_gone and removed:
+        keys = [peer.pubkey for peer in removed]
+        raise DestinationUnknown(f"{name} could be {' or '.join(keys)}", to=name, candidates=keys)
     try:
         key = resolve(name, [mesh.roster]).ref
     except DestinationUnknown:
-        gone = [peer for peer in mesh.roster.peers or () if peer.display_name.casefold() == name.casefold()]
-        if len(gone) != 1 or gone[0].state == "active":
+        if len(gone) != 1:
             raise
         return gone[0].member_id
     return next(peer.member_id for peer in mesh.roster.active() if peer.pubkey == key)
@@ -166,9 +199,11 @@ async def post_join(daemon: "Daemon", call: Call) -> Answer:
     body = cast("Join", call.body)
     membership = await join_mesh(body.invite, body.name, known=daemon.memberships.all(), now_ms=daemon.clock.now_ms())
     membership = daemon.memberships.add(membership)
-    if membership.mesh_id not in daemon.meshes:
-        daemon.attach(membership)
-    return Answer(200, mesh_view(daemon.meshes[membership.mesh_id]))
+    mesh = daemon.meshes.get(membership.mesh_id)
+    if mesh is None or mesh.runner.ended is not None or mesh.runner.member.pubkey != membership.pubkey:
+        await daemon.detach(membership.mesh_id)
+        mesh = daemon.attach(membership)
+    return Answer(200, mesh_view(mesh))
 
 
 async def post_rotate(daemon: "Daemon", call: Call) -> Answer:

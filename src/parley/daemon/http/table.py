@@ -51,6 +51,9 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint("POST", "/v1/mesh/join", meshes.post_join, "become a member by an invite", Join),
     Endpoint("POST", "/v1/mesh/invite", meshes.post_invite, "make an invite", MakeInvite),
     Endpoint("POST", "/v1/mesh/call", meshes.post_call, "call a method of the broker", MeshCall),
+    Endpoint(
+        "POST", "/v1/mesh/forget", meshes.post_forget, "serve a mesh no longer, without telling its broker", OfMesh
+    ),
     Endpoint("POST", "/v1/mesh/rotate-keypair", meshes.post_rotate, "replace the member's key", OfMesh),
     Endpoint("GET", "/v1/mesh/safety", meshes.get_safety, "the number that two members compare aloud"),
     Endpoint("POST", "/v1/reload", meshes.post_reload, "take settings, hooks and memberships again"),

@@ -94,7 +94,7 @@ def status(call: Call) -> int:
     call.out.line(f"  to be sent: {health['queue_depth']}, in flight: {health['inflight']}, dead: {health['dead']}")
     call.out.line(f"  unseen: {health['unseen']}, not readable: {health['undecryptable']}")
     rows = [
-        (each["slug"], each["status"], each["display_name"], each["role"], _ending(each)) for each in health["meshes"]
+        (each["slug"], each["status"], each["display_name"], each["role"], _problem(each)) for each in health["meshes"]
     ]
     call.out.table(["mesh", "connection", "name", "role", "problem"], rows, empty="No mesh is joined yet.")
     return Exit.OK
@@ -113,20 +113,38 @@ def version(call: Call) -> None:
 
 def _absent(call: Call, holder: dict[str, Any] | None) -> int:
     """Nobody answers: because nobody is there, or because who is there cannot."""
+    if holder is None:
+        return _not_running(call)
     if call.json:
-        call.out.data({"status": "not_running"} if holder is None else {"status": "not_answering", **holder})
-    elif holder is None:
-        call.out.line("No daemon is running. Start one with `parley daemon up`.")
+        call.out.data({"status": "not_answering", **holder})
     else:
         call.out.line(f"The daemon (process {holder['pid']}) runs since {holder['started_at']}, but does not answer.")
         call.out.note("`parley daemon down` ends it; nothing that it has taken is lost.")
     return Exit.UNREACHABLE
 
 
-def _ending(mesh: dict[str, Any]) -> str:
-    return "" if mesh["ended"] is None else str(mesh["ended"]["error"])
+def _not_running(call: Call) -> int:
+    """Why the last daemon ended is part of the answer, if a mesh was over for it."""
+    meshes: list[dict[str, Any]] = load_app("daemon.offline").list_meshes()
+    ended = [{"mesh": each["slug"], **each["ended"]} for each in meshes if each["ended"] is not None]
+    if call.json:
+        call.out.data({"status": "not_running", "ended": ended})
+        return Exit.UNREACHABLE
+    call.out.line("No daemon is running. Start one with `parley daemon up`.")
+    for each in ended:
+        call.out.line(f"  since {each['at']}: {each['error']}")
+    if any(each["removed"] for each in ended):
+        call.out.line("  Join by a new invite, or `parley mesh leave`.")
+    return Exit.UNREACHABLE
+
+
+def _problem(mesh: dict[str, Any]) -> str:
+    if mesh["ended"] is not None:
+        return str(mesh["ended"]["error"])
+    return "" if mesh["key_epoch"] is not None else f"waits for the mesh key since {mesh['joined_at']}"
 
 
 def _words(report: dict[str, Any]) -> str:
     meshes = ", ".join(report["meshes"]) or "no mesh yet"
-    return f"The daemon (process {report['pid']}) is running for {meshes}."
+    ended = "".join(f" {each['error']}." for each in report["ended"])
+    return f"The daemon (process {report['pid']}) is running for {meshes}.{ended}"

@@ -1,0 +1,251 @@
+"""The mesh's commands as people type them: one broker, a few homes, every command a process of its own."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from parley.app.stopping import stop_holder
+from parley.client.daemon import DaemonClient
+from parley.serve.lock import probe
+from parley.wire.daemon_home import DaemonHome
+from parley.wire.invites import decode_invite, encode_invite
+from tests.broker.process import SECONDS, Process, broker
+
+
+class Said(NamedTuple):
+    """What a command ended with and wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.out or self.err)
+
+
+class Home:
+    """A user with a daemon's folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def types(self, *words: str) -> Said:
+        environment = {**os.environ, "PARLEY_DAEMON_HOME": str(self.folder)}
+        argv = [sys.executable, "-P", "-m", "parley", *words]
+        done = subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=SECONDS, check=False)
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def asks(self, *words: str) -> dict[str, Any]:
+        """The answer to a command that succeeds, for a program."""
+        said = self.types(*words, "--json")
+        assert said.code == 0, said
+        return said.json
+
+    def client(self) -> DaemonClient:
+        """For what a test needs and is not about."""
+        return DaemonClient(DaemonHome(self.folder))
+
+    def until(self, condition: Callable[[DaemonClient], bool]) -> None:
+        """Asks the daemon until it is so."""
+        deadline = time.monotonic() + SECONDS
+        with self.client() as client:
+            while not condition(client):
+                assert time.monotonic() < deadline
+
+    def until_ended(self) -> None:
+        """Waits for the end of the daemon's process."""
+        deadline = time.monotonic() + SECONDS
+        while probe(DaemonHome(self.folder).lock) is not None:
+            assert time.monotonic() < deadline
+
+    def has_key(self) -> None:
+        self.until(lambda client: client.get("/v1/health")["meshes"][0]["key_epoch"] is not None)
+
+    def gets(self, body: str) -> None:
+        self.until(lambda client: body in [each["body"] for each in client.inbox(mark_seen=False)["items"]])
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[tuple[Process, Path]]:
+    """A broker, and a folder with a short name: the path of a socket must be."""
+    folder = Path(tempfile.mkdtemp(prefix="p-"))
+    try:
+        with broker(folder / "broker", "--open-creation") as serving:
+            yield serving, folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def stopping() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+class World:
+    """Homes beside the broker; ``ann`` owns the mesh and her daemon runs."""
+
+    def __init__(self, process: Process, folder: Path, stopping: ExitStack) -> None:
+        self.process = process
+        self._folder = folder
+        self._stopping = stopping
+        self.ann = self.home("ann")
+        self.ann.asks("mesh", "create", "team", "--broker", process.http, "--name", "ann")
+        assert self.ann.types("daemon", "up").code == 0
+        self.ann.has_key()
+
+    def home(self, name: str) -> Home:
+        made = Home(self._folder / name)
+        self._stopping.callback(stop_holder, DaemonHome(made.folder).lock, SECONDS)
+        return made
+
+    def invite(self) -> str:
+        with self.ann.client() as client:
+            return client.post("/v1/mesh/invite", {})["invite"]
+
+    def calls(self, method: str, **params: str) -> dict[str, Any]:
+        """What ann asks of the broker."""
+        with self.ann.client() as client:
+            return client.call(method, params)
+
+    def joined(self, name: str) -> Home:
+        """A home whose member has the mesh's key."""
+        made = self.home(name)
+        made.asks("mesh", "join", self.invite(), "--name", name)
+        assert made.types("daemon", "up").code == 0
+        made.has_key()
+        return made
+
+
+@pytest.fixture(scope="module")
+def world(room: tuple[Process, Path], stopping: ExitStack) -> World:
+    return World(*room, stopping)
+
+
+def test_a_message_goes_from_one_home_to_another_and_back(world: World) -> None:
+    bob = world.joined("bob")
+    sent = world.ann.asks("send", "bob", "hello", "--id", "m-1")
+    assert (sent["client_message_id"], sent["delivery"]) == ("m-1", "queued")
+    bob.gets("hello")
+    assert "hello" in bob.types("inbox").out
+    assert "Nothing has arrived." in bob.types("inbox").err
+    assert bob.types("send", "*", "to all").code == 0
+    world.ann.gets("to all")
+    assert "bob" in world.ann.types("mesh", "peers").out
+
+
+def test_a_damaged_invite_is_refused_before_it_is_used(world: World) -> None:
+    text = world.invite()
+    home = world.home("damaged")
+    for damaged in (f"{text[:-6]}AAAAAA", text.partition(".")[0]):
+        said = home.types("mesh", "join", damaged, "--json")
+        assert (said.code, said.json["code"]) == (1, "INVALID_INPUT"), damaged
+        assert "copy the whole text again" in said.json["error"]
+    used = {each["invite_id"]: each["uses"] for each in world.calls("invites")["invites"]}
+    assert used[decode_invite(text)[0].invite_id] == 0
+
+
+def test_who_joined_by_a_wrong_secret_is_told_so_and_healed_by_the_right_one(world: World) -> None:
+    text = world.invite()
+    home = world.home("wrong")
+    home.asks("mesh", "join", encode_invite(decode_invite(text)[0], b"?" * 32), "--name", "wrong")
+    assert home.types("daemon", "up").code == 0
+    assert "waits for the mesh key since" in home.types("daemon", "status").out
+    said = home.types("send", "*", "hello", "--json")
+    assert (said.code, said.json["code"]) == (1, "MESH_KEY_MISSING")
+    assert "join again" in said.json["hint"]
+    assert home.asks("mesh", "join", text)["mesh"]["display_name"] == "wrong"
+    home.has_key()
+    home.asks("send", "*", "now it goes")
+    world.ann.gets("now it goes")
+    log = (world.ann.folder / "logs" / "daemon.log").read_text()
+    member_id = home.asks("mesh", "list")["meshes"][0]["member_id"]
+    assert any("key_not_given" in line and member_id in line for line in log.splitlines())
+
+
+def test_who_was_banned_is_told_so_by_every_command_and_comes_back_once_the_ban_is_lifted(world: World) -> None:
+    home = world.joined("banned")
+    pubkey = home.asks("mesh", "list")["meshes"][0]["pubkey"]
+    world.ann.asks("mesh", "ban", "banned")
+    home.until_ended()
+    why = "team: the member was removed from the mesh"
+    said = home.types("daemon", "status")
+    assert (said.code, why in said.out, "parley mesh leave" in said.out) == (3, True, True)
+    assert home.types("daemon", "status", "--json").json["ended"][0]["removed"] is True
+    assert why in home.types("mesh", "list").out
+    for words in (("daemon", "up"), ("send", "ann", "hello")):
+        said = home.types(*words, "--json")
+        assert (said.code, said.json["code"], said.json["error"]) == (29, "MEMBERSHIP_LOST", why)
+    invite = world.invite()
+    said = home.types("mesh", "join", invite, "--json")
+    assert (said.code, said.json["code"], said.json["details"]["reason"]) == (4, "INVITE_REFUSED", "banned")
+    assert world.ann.asks("mesh", "unban", "banned")["state"] == "left"
+    assert home.asks("mesh", "join", invite, "--name", "banned")["mesh"]["pubkey"] == pubkey
+    assert home.types("daemon", "up").code == 0
+    home.has_key()
+    assert home.asks("mesh", "list")["meshes"][0]["ended"] is None
+    home.asks("send", "*", "I am back")
+    world.ann.gets("I am back")
+
+
+def test_who_was_removed_comes_back_by_a_new_invite_under_a_new_key(world: World) -> None:
+    home = world.joined("removed")
+    before = home.asks("mesh", "list")["meshes"][0]
+    home.types("daemon", "down")
+    world.calls("revoke", member="removed")
+    after = home.asks("mesh", "join", world.invite(), "--name", "again")["mesh"]
+    assert after["display_name"] == "again"
+    assert {after["pubkey"], after["member_id"]}.isdisjoint({before["pubkey"], before["member_id"]})
+    assert home.types("daemon", "up").code == 0
+    home.has_key()
+    with world.ann.client() as client:
+        client.send("again", "welcome back")
+    home.gets("welcome back")
+
+
+def test_who_was_removed_can_leave_without_a_daemon(world: World) -> None:
+    home = world.joined("leaver")
+    world.calls("revoke", member="leaver")
+    home.until_ended()
+    assert home.asks("mesh", "leave")["state"] == "removed"
+    assert home.asks("mesh", "list")["meshes"] == []
+
+
+def test_a_mesh_can_be_forgotten_here_alone(world: World) -> None:
+    home = world.home("local")
+    home.asks("mesh", "join", world.invite(), "--name", "local")
+    said = home.types("mesh", "leave", "--json")
+    assert (said.code, said.json["code"], "--local" in said.json["error"]) == (3, "DAEMON_NOT_RUNNING", True)
+    assert home.asks("mesh", "leave", "--local")["state"] == "forgotten"
+    home.asks("mesh", "join", world.invite(), "--name", "local")
+    assert home.types("daemon", "up").code == 0
+    assert home.asks("mesh", "leave", "--local")["state"] == "forgotten"
+    assert home.asks("daemon", "status")["meshes"] == []
+
+
+def test_an_invite_that_never_was_is_not_said_to_be_revoked(world: World) -> None:
+    said = world.ann.types("mesh", "uninvite", "nope", "--json")
+    assert (said.code, said.json["code"]) == (1, "NOT_FOUND")
+    assert "parley mesh invites" in said.json["error"]
+    invite_id = decode_invite(world.invite())[0].invite_id
+    assert world.ann.asks("mesh", "uninvite", invite_id)["changed"] is True
+    assert world.ann.types("mesh", "uninvite", invite_id).out.strip() == "It was revoked before."
+
+
+def test_who_joins_again_under_another_name_is_told_that_it_keeps_the_first(world: World) -> None:
+    home, invite = world.home("twice"), world.invite()
+    home.asks("mesh", "join", invite, "--name", "first")
+    said = home.types("mesh", "join", invite, "--name", "second")
+    assert (said.code, said.out.strip()) == (0, "first is member of team.")
+    assert "still called first" in said.err
