@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from pyspark.sql import SparkSession
 
-from parley.pipeline.gold.activity import count_activity
+from parley.pipeline.gold.activity import by_day, count_activity
 from parley.pipeline.gold.agents import describe_agents
 from parley.pipeline.gold.answers import find_answers
 from tests.pipeline.gold.worlds import CHANGES, HUB, MINUTE_MS, at, frame, hour, post, posts_frame, rows
@@ -37,7 +37,7 @@ def test_each_change_counts_in_its_hour_and_day_for_its_agent_and_topic(spark: S
             change(None, "created", "ada"),
         ],
     )
-    hours = rows(count_activity(changes, "hour"), "start", "agent", "topic_id", *COUNTS)
+    hours = rows(count_activity(changes), "start", "agent", "topic_id", *COUNTS)
     assert hours == [
         (hour(1, 23), "ada", "t1", 1, 0, 0, 0, 5),
         (hour(2, 9), "ada", "t1", 2, 0, 0, 0, 12),
@@ -45,7 +45,7 @@ def test_each_change_counts_in_its_hour_and_day_for_its_agent_and_topic(spark: S
         (hour(2, 10), "ada", "t2", 0, 0, 0, 1, 0),
         (hour(2, 10), "bob", "t1", 0, 0, 1, 0, 0),
     ]
-    days = rows(count_activity(changes, "day"), "start", "agent", "topic_id", *COUNTS)
+    days = rows(by_day(count_activity(changes)), "start", "agent", "topic_id", *COUNTS)
     assert days == [
         (hour(1, 0), "ada", "t1", 1, 0, 0, 0, 5),
         (hour(2, 0), "ada", "t1", 2, 1, 0, 0, 12),
@@ -64,7 +64,7 @@ def test_random_changes_are_counted_as_plain_python_counts_them(spark: SparkSess
     plain = Counter((str(row[1])[:13], row[3], row[5], row[2]) for row in made)
     counted: Counter[tuple[str, object, object, object]] = Counter()
     for start, agent, topic, *counts in rows(
-        count_activity(frame(spark, CHANGES, made), "hour"), "start", "agent", "topic_id", *COUNTS[:4]
+        count_activity(frame(spark, CHANGES, made)), "start", "agent", "topic_id", *COUNTS[:4]
     ):
         counted.update({(str(start)[:13], agent, topic, kind): n for kind, n in zip(kinds, counts, strict=True) if n})
     assert counted == plain
@@ -103,4 +103,4 @@ def test_agents_have_their_counts_rates_and_latencies(spark: SparkSession) -> No
 def test_an_empty_hub_has_no_agents_and_no_activity(spark: SparkSession) -> None:
     posts = posts_frame(spark)
     assert rows(describe_agents(posts, find_answers(posts, HOUR_MS)), "agent") == []
-    assert rows(count_activity(frame(spark, CHANGES), "day"), "agent") == []
+    assert rows(by_day(count_activity(frame(spark, CHANGES))), "agent") == []

@@ -52,7 +52,7 @@ def test_neighbours_are_compared_across_the_borders_of_blocks(
 def test_hubs_sum_up_what_was_found(spark: SparkSession) -> None:
     events = frame(spark, EVENTS, LOG)
     quarantine = frame(spark, QUARANTINE, [("hub-a", 12, "message.created", "ts", "{}")] * 2)
-    hubs = health.describe_hubs(events, health.compare_neighbours(events), quarantine)
+    hubs = health.describe_hubs(events, health.count_hours(events), health.compare_neighbours(events), quarantine)
     columns = ("db_id", "events", "first_event_id", "last_event_id", "untimed", "events_in_peak_hour", "busy_hours")
     assert rows(hubs, *columns) == [("hub-a", 7, 5, 13, 1, 3, 3), ("hub-b", 1, 1, 1, 0, 1, 1)]
     assert rows(hubs, "source") == [("/projects/hub-a",), ("/projects/hub-b",)]
@@ -74,4 +74,10 @@ def test_events_and_messages_are_counted_by_the_hour(spark: SparkSession) -> Non
 
 def test_no_events_mean_no_hubs(spark: SparkSession) -> None:
     events, quarantine = frame(spark, EVENTS), frame(spark, QUARANTINE)
-    assert rows(health.describe_hubs(events, health.compare_neighbours(events), quarantine), "db_id") == []
+    assert (
+        rows(
+            health.describe_hubs(events, health.count_hours(events), health.compare_neighbours(events), quarantine),
+            "db_id",
+        )
+        == []
+    )

@@ -41,18 +41,20 @@ class Counted:
             places.last_moments(sources.events),
             round(settings.stuck_after_hours * HOUR_MS),
         ).persist()
-        self._kept = (posts, found, irregular, topics)
+        hourly = activity.count_activity(changes).persist()
+        hours = health.count_hours(sources.events).persist()
+        self._kept = (posts, found, irregular, topics, hourly, hours)
         self.tables: dict[str, DataFrame] = {
-            "activity_hour": activity.count_activity(changes, "hour"),
-            "activity_day": activity.count_activity(changes, "day"),
+            "activity_hour": hourly,
+            "activity_day": activity.by_day(hourly),
             "answers": found,
             "pairs": answers.count_pairs(found),
             "agents": agents.describe_agents(posts, found),
             "topics": topics,
             "channels": places.describe_channels(sources.channels, posts, found, topics),
             "unanswered": places.find_unanswered(topics, window_ms),
-            "hubs": health.describe_hubs(sources.events, irregular, sources.quarantine),
-            "health_hour": health.count_hours(sources.events),
+            "hubs": health.describe_hubs(sources.events, hours, irregular, sources.quarantine),
+            "health_hour": hours,
             "irregularities": irregular,
             "quarantine_reasons": health.count_quarantine(sources.quarantine),
             "task_times": work.describe_tasks(sources.tasks, sources.events),

@@ -58,8 +58,8 @@ def _with_previous(rows: DataFrame, order: WindowSpec) -> DataFrame:
     return rows.withColumn("before", previous).select("db_id", "event_id", "ts", "before")
 
 
-def describe_hubs(events: DataFrame, irregular: DataFrame, quarantine: DataFrame) -> DataFrame:
-    """One row per hub: the table ``hubs``."""
+def describe_hubs(events: DataFrame, hours: DataFrame, irregular: DataFrame, quarantine: DataFrame) -> DataFrame:
+    """One row per hub: the table ``hubs``. ``hours`` is what ``count_hours`` gives of the events."""
     known = events.groupBy("db_id").agg(
         F.max_by("source", "event_id").alias("source"),
         F.count("*").alias("events"),
@@ -69,7 +69,7 @@ def describe_hubs(events: DataFrame, irregular: DataFrame, quarantine: DataFrame
         F.max(moment("ts")).alias("last_at"),
         F.count_if(moment("ts").isNull()).alias("untimed"),
     )
-    peaks = count_hours(events).groupBy("db_id").agg(F.count("*").alias("busy_hours"), F.max("events").alias("peak"))
+    peaks = hours.groupBy("db_id").agg(F.count("*").alias("busy_hours"), F.max("events").alias("peak"))
     odd = irregular.groupBy("db_id").agg(
         F.count_if(F.col("missing") > 0).alias("gaps"),
         F.sum("missing").alias("missing"),
