@@ -209,6 +209,25 @@ def test_without_tcp_there_is_no_port(parley: Parley, home: DaemonHome) -> None:
     assert not home.port_file.exists()
 
 
+def test_a_port_that_a_container_does_not_open_is_refused_and_not_passed_over(parley: Parley, home: DaemonHome) -> None:
+    code, refused = parley("daemon", "up", "--port", "0", CONTAINER="1")
+    assert (code, refused["code"], refused["details"]["field"]) == (1, "INVALID_INPUT", "port")
+    assert "ipc.tcp_in_container" in refused["error"]
+    assert parley("daemon", "up", CONTAINER="1")[0] == 0
+    assert "port_left_out" in (home.logs / "daemon.log").read_text()
+    _, status = parley("daemon", "status")
+    assert (status["socket"], status["port"]) == (str(home.socket), None)
+
+
+def test_a_broker_that_is_away_is_told_of_with_the_reason(parley: Parley) -> None:
+    parley("daemon", "up")
+    code, peers = parley("mesh", "peers")
+    assert (code, peers["peers"], peers["unreachable"]) == (1, [], ["team"])
+    (mesh,) = parley("daemon", "status")[1]["meshes"]
+    assert mesh["status"] == "reconnecting"
+    assert "ConnectionRefusedError" in mesh["lost"]["reason"] or "Connect call failed" in mesh["lost"]["reason"]
+
+
 def test_a_container_is_known_by_what_its_runtime_leaves(tmp_path: Path) -> None:
     assert not in_container(tmp_path, {})
     assert in_container(tmp_path, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})

@@ -116,6 +116,8 @@ class Daemon:
         hooks = load_hooks(home.hooks)
         self.hooks = HookRunner(self, hooks)
         self.gate = SendGate(self, hooks)
+        self.port: int | None = None
+        """Where it listens beside its socket, if it does."""
         self.meshes: dict[str, Mesh] = {}
         self.ended = asyncio.Event()
         """Set when every mesh is over for good; ``refusal`` tells why."""

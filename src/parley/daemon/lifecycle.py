@@ -181,6 +181,9 @@ class _Serving:
             host_fingerprint=self._fingerprint,
             instance_id=self._instance_id,
         )
+        daemon.port = None if self._tcp is None else self._tcp.port
+        if self._tcp is None and self._settings.ipc.tcp_enabled:
+            self._log.info("port_left_out", why="this is a container; ipc.tcp_in_container opens the port all the same")
         in_flight = InFlight()
         servers = [_server(api) for api in self._apis(daemon, in_flight)]
         sockets = [self._unix, *([] if self._tcp is None else [self._tcp.socket])]

@@ -78,6 +78,13 @@ class LinkSettings(NamedTuple):
     max_age_hours_override: int | None = None
 
 
+class Lost(NamedTuple):
+    """Since when there is no connection, in wall-clock milliseconds, and why the last try failed."""
+
+    since_ms: int
+    reason: str
+
+
 class Link:
     """Told what happens, answers with what to do. ``deadline`` is when it wants ``on_timer`` next."""
 
@@ -88,6 +95,8 @@ class Link:
         self.judged: Judged | None = None
         self.deadline: float | None = None
         self.failures = 0
+        self.lost: Lost | None = None
+        """Why there is no connection, until there is one."""
         self.last_problem: Problem | None = None
         """What the broker said last before a connection ended."""
         self.settings = settings
@@ -208,7 +217,7 @@ class Link:
                 Disconnect(verdict.code, verdict.kind),
                 *self._end(error),
             ]
-        self.judged, self.failures, self._refused_since = verdict, 0, None
+        self.judged, self.failures, self._refused_since, self.lost = verdict, 0, None, None
         self._enter("ready", now)
         return [Agree(verdict.terms), Tell("broker_status", {"status": "open"})]
 
@@ -228,6 +237,7 @@ class Link:
         if self.state == "greeted":
             self._ghosts = [until for until in self._ghosts if now.at < until] + [now.at + ELSEWHERE_SECONDS]
         self.failures += 1
+        self.lost = Lost(now.ms if self.lost is None else self.lost.since_ms, reason or f"closed with {code}")
         self.state = "waiting"
         self.deadline = now.at + self.settings.backoff.wait_ms(self.failures, self._jitter) / 1000
         if was_ready or self.failures == 1:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from parley.app.detached import detach
 from parley.app.garbage import look_seldom
 from parley.core.daemon_settings import DaemonSettings
+from parley.core.errors import InvalidInput
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.home import prepare_home
 from parley.wire.daemon_home import HOME_VARIABLE, DaemonHome, daemon_home
@@ -34,11 +35,17 @@ def serve(
     log_to_file: bool = False,
 ) -> int:
     """Serves in this process until it is told to stop, and returns its exit code. Raises what prevents the start."""
-    from parley.daemon.lifecycle import DaemonOptions, run_daemon
+    from parley.daemon.lifecycle import DaemonOptions, run_daemon, wants_tcp
     from parley.serve.logs import configure
 
     home = daemon_home()
     settings = settings_of(home, no_tcp=no_tcp, port=port)
+    if port is not None and not wants_tcp(settings):
+        raise InvalidInput(
+            "No port is opened: --no-tcp or ipc.tcp_enabled says so, or this is a container, where"
+            " ipc.tcp_in_container must allow it",
+            field="port",
+        )
     prepare_home(home)
     destination = home.logs / LOG_NAME if log_to_file else sys.stderr.buffer
 

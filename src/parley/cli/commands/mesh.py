@@ -107,18 +107,24 @@ def members(call: Call, mesh: MeshOption = None) -> None:
 
 
 @command(app, "peers")
-def peers(call: Call, mesh: MeshOption = None) -> None:
-    """List who is in the meshes, and what they are doing."""
+def peers(call: Call, mesh: MeshOption = None) -> int:
+    """List who is in the meshes, and what they are doing. Exits with 1 when no mesh could be asked."""
     with daemon_client() as client:
         found = client.get("/v1/peers", mesh=mesh)
+    away: list[str] = found["unreachable"]
+    code = Exit.ERROR if away and not found["peers"] else Exit.OK
     if call.json:
         call.out.data(found)
-        return
+        return code
     rows = [
         (each["mesh"], each["display_name"], "here" if each["connected"] else "away", each["status"], each["summary"])
         for each in found["peers"]
     ]
-    call.out.table(["mesh", "name", "is", "status", "summary"], rows, empty="Nobody is in the meshes.")
+    if rows or not away:
+        call.out.table(["mesh", "name", "is", "status", "summary"], rows, empty="Nobody is in the meshes.")
+    for slug in away:
+        call.out.note(f"{slug} cannot be reached; `parley daemon status` says why.")
+    return code
 
 
 @command(app, "profile")

@@ -83,6 +83,8 @@ def health(daemon: "Daemon") -> dict[str, Any]:
         "uptime_s": round(daemon.clock.monotonic() - daemon.started_at),
         "connected": len(open_meshes) == len(meshes) and bool(meshes),
         "brokers": {mesh.slug: mesh.runner.status for mesh in meshes},
+        "socket": str(daemon.home.socket),
+        "port": daemon.port,
         "meshes": [mesh_view(mesh) for mesh in meshes],
         "queue_depth": depth.get("pending", 0),
         "inflight": depth.get("inflight", 0),

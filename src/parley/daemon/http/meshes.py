@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from parley.core import sealing
+from parley.core.clock import iso
 from parley.core.daemon_errors import DestinationUnknown, MeshUnreachable
 from parley.core.errors import InvalidInput, NotFound, ParleyError
 from parley.daemon.http.bodies import Join, MakeInvite, MeshCall, OfMesh, Profile, TopicName
@@ -34,7 +35,7 @@ def mesh_view(mesh: "Mesh") -> dict[str, Any]:
     """A mesh as its user sees it, without secrets."""
     membership, runner = mesh.membership, mesh.runner
     newest = membership.newest_key
-    judged = runner.machine.link.judged
+    judged, lost = runner.machine.link.judged, runner.machine.link.lost
     return {
         "mesh_id": membership.mesh_id,
         "slug": membership.slug,
@@ -45,6 +46,7 @@ def mesh_view(mesh: "Mesh") -> dict[str, Any]:
         "pubkey": membership.pubkey,
         "status": runner.status,
         "ended": None if runner.ended is None else msgspec.to_builtins(membership.ended),
+        "lost": None if lost is None else {"since": iso(lost.since_ms), "reason": lost.reason},
         "joined_at": membership.joined_at,
         "key_epoch": None if newest is None else newest.epoch,
         "in_flight": runner.machine.drain.in_flight,

@@ -91,6 +91,7 @@ def status(call: Call) -> int:
         call.out.data({"status": "running", **health})
         return Exit.OK
     call.out.line(f"The daemon (process {health['pid']}) has been running for {health['uptime_s']} s.")
+    call.out.line(f"  listens on {health['socket']}{_and_port(health['port'])}")
     call.out.line(f"  to be sent: {health['queue_depth']}, in flight: {health['inflight']}, dead: {health['dead']}")
     call.out.line(f"  unseen: {health['unseen']}, not readable: {health['undecryptable']}")
     rows = [
@@ -138,9 +139,15 @@ def _not_running(call: Call) -> int:
     return Exit.UNREACHABLE
 
 
+def _and_port(port: int | None) -> str:
+    return " alone" if port is None else f" and 127.0.0.1:{port}"
+
+
 def _problem(mesh: dict[str, Any]) -> str:
     if mesh["ended"] is not None:
         return str(mesh["ended"]["error"])
+    if mesh["lost"] is not None:
+        return f"since {mesh['lost']['since']}: {mesh['lost']['reason']}"
     return "" if mesh["key_epoch"] is not None else f"waits for the mesh key since {mesh['joined_at']}"
 
 
