@@ -91,7 +91,8 @@ def the_first_acknowledgement_counts_for_all_recipients(patch: pytest.MonkeyPatc
 
 
 def the_sender_is_left_out_of_the_inboxs_key(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(receiving, "_STATUS", receiving._STATUS.replace("sender_id = ?", "? <> ''"))
+    assert "sender_id = ?2" in receiving._STATUS
+    patch.setattr(receiving, "_STATUS", receiving._STATUS.replace("sender_id = ?2", "?2 <> ''"))
 
 
 def the_sender_is_left_out_of_the_brokers_key(patch: pytest.MonkeyPatch) -> None:
