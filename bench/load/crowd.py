@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.connection import broadcast as write_to
 from websockets.exceptions import WebSocketException
 
 from bench.load.http import HttpPeer, check_success, json_body, request
@@ -83,7 +84,7 @@ class CrowdPeer:
                 case Connect():
                     self._task = asyncio.get_running_loop().create_task(self._live())
                 case Transmit() if self._socket is not None:
-                    self._write(self._socket, encode_frame(effect.frame))
+                    write_to((self._socket,), encode_frame(effect.frame).decode())
                 case Disconnect():
                     self._socket = None
                 case Take():
@@ -99,10 +100,6 @@ class CrowdPeer:
                     raise UnexpectedReply(f"the broker sent a member away: {effect.error}")
                 case _:
                     pass
-
-    def _write(self, socket: ClientConnection, data: bytes) -> None:
-        socket.protocol.send_text(data)
-        socket.send_data()
 
     async def _live(self) -> None:
         code, reason = None, "no connection"
