@@ -138,6 +138,7 @@ def test_some_endings_are_final_so_that_two_hosts_do_not_push_each_other_out_for
     assert bench.loop.deadline is None
     assert bench.run(bench.loop.start) == []
     assert int(error.exit_code) == 29
+    assert ("new invite" in error.hint) is (code != 4001)
 
 
 def test_a_member_that_seems_to_be_connected_elsewhere_waits_for_its_own_ghost_and_then_gives_up(bench: Bench) -> None:

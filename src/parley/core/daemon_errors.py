@@ -17,6 +17,7 @@
     LocalError
     ├── DaemonNotRunning         ├── HostMismatch             ├── FeatureRefused
     ├── MembershipLost
+    ├── ConnectionEnded          (a MembershipLost with another hint)
     └── DaemonRunning            (a WriterLockHeld with another hint)
 """
 
@@ -220,6 +221,12 @@ class MembershipLost(LocalError):
         "Ask an admin for a new invite and join by it, or `parley mesh leave`;"
         " if the member runs elsewhere, stop one of the two."
     )
+
+
+class ConnectionEnded(MembershipLost):
+    """An admin closed the connection; the member is still one."""
+
+    hint = "`parley daemon up` connects again."
 
 
 class DaemonRunning(WriterLockHeld):

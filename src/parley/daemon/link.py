@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from parley.core.daemon_errors import FeatureRefused, MembershipLost
+from parley.core.daemon_errors import ConnectionEnded, FeatureRefused, MembershipLost
 from parley.core.errors import ConfigInvalid, LocalError
 from parley.daemon.backoff import Backoff, Jitter
 from parley.daemon.effects import Agree, Connect, Disconnect, Effect, End, Tell, Transmit
@@ -163,7 +163,8 @@ class Link:
         if code in _REFUSED_FEATURES:
             return self._end(FeatureRefused(f"The broker refuses: {reason}", **self._why(code, reason)))
         if code in _FINAL:
-            return self._end(MembershipLost(f"{self.member.mesh_slug}: {_FINAL[code]}", **self._why(code, reason)))
+            lost = ConnectionEnded if code == KICKED else MembershipLost
+            return self._end(lost(f"{self.member.mesh_slug}: {_FINAL[code]}", **self._why(code, reason)))
         return self._wait(now, code, reason)
 
     def on_timer(self, now: Instant) -> list[Effect]:

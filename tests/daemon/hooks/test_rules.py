@@ -187,5 +187,6 @@ def test_a_verdict_is_read_and_silence_lets_a_message_go() -> None:
     assert parse_verdict(b" \n") == Verdict()
     assert parse_verdict(b'{"refuse": "no"}') == Verdict(refuse="no")
     assert parse_verdict(b'{"message": "x", "meta": {"a": 1}}') == Verdict(message="x", meta={"a": 1})
-    for printed in (b"{", b"[]", b'{"message": 1}', b"\xff"):
+    slips = (b'{"refuze": "no"}', b'{"event": "pre_send", "body": "an echo of what was asked"}')
+    for printed in (b"{", b"[]", b'{"message": 1}', b"\xff", *slips):
         assert parse_verdict(printed) is None

@@ -43,8 +43,11 @@ class HookOutput(msgspec.Struct, frozen=True):
     calls: list[HookCall] = []
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """What a hook may print that is asked before a message is sent: why it must not go, or what goes instead."""
+class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a hook may print that is asked before a message is sent: why it must not go, or what goes instead.
+
+    A word that is not of these may be a refusal with a slip of the pen, so it does not pass for consent.
+    """
 
     refuse: str | None = None
     message: str | None = None
