@@ -21,6 +21,7 @@ from parley.core.daemon_errors import (
     MeshRequired,
     MeshUnreachable,
     NoMeshJoined,
+    RowNotFound,
 )
 from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import InvalidInput, LocalError, PayloadTooLarge
@@ -31,6 +32,7 @@ from parley.daemon.hooks.config import load_hooks
 from parley.daemon.hooks.gate import SendGate
 from parley.daemon.hooks.runner import HookRunner
 from parley.daemon.inbox.events import DaemonEvent, append_event, prune_events
+from parley.daemon.inbox.reading import message as inbox_message
 from parley.daemon.inbox.retention import prune_inbox
 from parley.daemon.key_archive import KeyArchive
 from parley.daemon.link import HELLO_REFUSED
@@ -52,7 +54,7 @@ from parley.daemon.outbox.rows import OutboxRow, by_client_id, find, waiting_row
 from parley.daemon.roster import Roster, resolve
 from parley.daemon.sealer import seal
 from parley.daemon.sessions import MARK, Session, Sessions, addressed, signed
-from parley.daemon.store import OUT, DaemonStore
+from parley.daemon.store import IN, OUT, DaemonStore
 from parley.wire.broker import Priority
 from parley.wire.daemon_home import DaemonHome
 
@@ -247,7 +249,7 @@ class Daemon:
             destination,
             asked.message.encode(),
             asked.priority,
-            asked.reply_to_id,
+            self._answered(asked.reply_to_id, row),
             addressed(asked.meta, asked.to_session),
             asked.mentions,
         )
@@ -307,6 +309,17 @@ class Daemon:
         meshes = [mesh for mesh in self.meshes.values() if mesh_id in (None, mesh.mesh_id)]
         asked = (mesh.read_roster() for mesh in meshes if mesh.runner.machine.ready)
         await asyncio.gather(*asked, return_exceptions=True)
+
+    def _answered(self, reply_to_id: str | None, row: OutboxRow | None) -> str | None:
+        """The broker's id of the message that is answered, which may be named by its id here."""
+        if reply_to_id is None or not reply_to_id.startswith(IN):
+            return reply_to_id
+        try:
+            return self.store.read_inbox(lambda db: inbox_message(db, reply_to_id)).broker_message_id
+        except RowNotFound:
+            if row is None:
+                raise
+            return row.reply_to_id  # it was thrown away since
 
     def _resolve(self, to: str, mesh_id: str | None) -> Destination:
         if not self.meshes:

@@ -2,11 +2,14 @@
 
 import pytest
 
+from parley.daemon.inbox.receive import receive
 from parley.daemon.outbox.rows import by_client_id
 from parley.daemon.outbox.sending import Dead, Done, settle
 from parley.daemon.outbox.terms import Terms
 from parley.daemon.roster import Peer, Roster
+from parley.wire.broker import Push
 from tests.daemon.desk import BOB, EVE, Desk, MakeDesk
+from tests.daemon.world import NOW, opens, push
 
 
 async def test_a_message_is_on_disk_when_the_answer_comes_also_while_the_broker_is_away(desk: Desk) -> None:
@@ -153,6 +156,24 @@ async def test_without_a_mesh_nothing_is_taken(desk: Desk) -> None:
     await desk.daemon.detach("mesh_team")
     answer = await desk.send()
     assert (answer.status_code, answer.json()["code"]) == (409, "NO_MESH_JOINED")
+
+
+async def test_an_answer_names_its_message_as_the_inbox_shows_it(desk: Desk) -> None:
+    arrived = push(1, "theirs").message
+    await desk.daemon.store.write_inbox(
+        lambda db: receive(
+            db, Push(1, 1, False, arrived), opens, mesh_id="mesh_team", recipient_id="me", row_id="in_7", now_ms=NOW
+        )
+    )
+    assert (await desk.send(reply_to_id="in_7", client_message_id="m-1")).status_code == 202
+    row = desk.daemon.store.read_outbox(lambda db: by_client_id(db, "m-1"))
+    assert row is not None
+    assert row.reply_to_id == arrived.broker_message_id
+    unknown = await desk.send(reply_to_id="in_8")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "NOT_FOUND")
+    assert "parley daemon inbox list" in unknown.json()["hint"]
+    await desk.unix.delete("/v1/inbox/in_7")
+    assert (await desk.send(reply_to_id="in_7", client_message_id="m-1")).status_code == 202, "a repetition"
 
 
 async def test_rows_are_listed_inspected_requeued_dropped_and_pruned(desk: Desk) -> None:

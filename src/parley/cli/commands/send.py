@@ -23,7 +23,12 @@ def send(
     priority: Annotated[
         Literal["now", "next", "low"], typer.Option("--priority", help="Who is busy gets only now.")
     ] = "next",
-    reply_to: Annotated[str | None, typer.Option("--reply-to", metavar="ID", help="A message of the broker.")] = None,
+    reply_to: Annotated[
+        str | None,
+        typer.Option(
+            "--reply-to", metavar="ID", help="The message that this answers, by its id in the inbox or at the broker."
+        ),
+    ] = None,
     meta: Annotated[str | None, typer.Option("--meta", metavar="JSON", help="An object that travels with it.")] = None,
     mentions: Annotated[
         list[str] | None, typer.Option("--mention", metavar="KEY", help="The key of a member; may be repeated.")

@@ -39,7 +39,7 @@ def search(
     """Find what arrived by its text."""
     with daemon_client() as client:
         found = client.get("/v1/inbox/search", q=query, mesh=mesh, limit=limit)
-    show(call, found)
+    show(call, found, empty="Nothing was found.")
 
 
 @command(inbox_app, "seen")
@@ -82,15 +82,16 @@ def flush(
         call.out.line(f"{found['removed']} messages are gone.")
 
 
-def show(call: Call, found: dict[str, Any]) -> None:
+def show(call: Call, found: dict[str, Any], *, empty: str = "Nothing has arrived.") -> None:
     """Messages for a person or a program."""
     if call.json:
         call.out.data(found)
         return
     rows = [
-        (each["received_at"], each["mesh"], each["sender_name"], _where(each), _text(each)) for each in found["items"]
+        (each["id"], each["received_at"], each["mesh"], each["sender_name"], _where(each), _text(each))
+        for each in found["items"]
     ]
-    call.out.table(["received", "mesh", "from", "to", "message"], rows, empty="Nothing has arrived.")
+    call.out.table(["id", "received", "mesh", "from", "to", "message"], rows, empty=empty)
 
 
 def _where(message: dict[str, Any]) -> str:
