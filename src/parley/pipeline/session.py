@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 APP_NAME: Final = "parley"
 LOCAL_MASTER: Final = "local[*,4]"
 """All cores; a task whose Python worker is killed is tried three times more before its job fails."""
-DRIVER_MEMORY: Final = "2g"
+DRIVER_MEMORY: Final = "1792m"
+"""The heap. The JVM and the driver had 1.05 GiB beside it at most, so that both together stay below three."""
 BATCH_ROWS: Final = 20_000
 """Rows in an Arrow batch: the cost of handing one over no longer shows, and a batch of events is a few megabytes."""
 SHUFFLE_PARTITIONS_PER_CORE: Final = 4
