@@ -24,7 +24,7 @@ from parley.core.daemon_errors import (
     RowNotFound,
 )
 from parley.core.daemon_settings import DaemonSettings
-from parley.core.errors import InvalidInput, LocalError, PayloadTooLarge
+from parley.core.errors import InvalidInput, LocalError, PayloadTooLarge, ServiceUnavailable
 from parley.core.ids import new_uuid
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.feed import Feed
@@ -270,7 +270,12 @@ class Daemon:
         )
         if mesh is not None:
             mesh.runner.wake()  # to take the row is to write, too: both are one commit
-        return await written
+        try:
+            return await written
+        except ServiceUnavailable as error:
+            if error.details.get("reason") != "disk_full":
+                raise
+            raise InsufficientStorage("The disk is full", reason="disk_full") from error
 
     async def requeue(
         self, name: str, *, new_client_id: str | None, patched: str | None, force: bool, by: str = "operator"

@@ -87,6 +87,15 @@ def test_an_invite_ends_with_its_time_by_its_issuers_word_and_with_its_issuer(ci
     assert refused(circle, third) == "issuer"
 
 
+def test_the_last_owner_goes_only_as_the_last_member(circle: Circle) -> None:
+    def goes(member: Member) -> str:
+        return circle.store.call(lambda tx: end_membership(tx, member.mesh_id, member.member_id, "left")).state
+
+    with pytest.raises(NotAllowed):
+        goes(circle.ann)
+    assert [goes(each) for each in (circle.bob, circle.cid, circle.ann, circle.eve)] == ["left"] * 4
+
+
 def test_an_invite_that_never_was_cannot_be_revoked(circle: Circle) -> None:
     make_invite(circle)
     for mesh_id, invite_id in ((circle.mesh_id, "inv_2"), (circle.other_mesh_id, "inv_1")):

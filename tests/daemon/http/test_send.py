@@ -1,5 +1,7 @@
 """Sending through the local API: the id, the size, the destination, and what is told of a row afterwards."""
 
+from typing import Any
+
 import pytest
 
 from parley.daemon.inbox.receive import receive
@@ -200,3 +202,15 @@ async def test_a_requeue_without_a_patch_keeps_the_very_bytes(desk: Desk) -> Non
     assert old_row is not None
     assert new_row is not None
     assert (new_row.sealed, new_row.meta, new_row.priority) == (old_row.sealed, '{"a":1}', "now")
+
+
+async def test_a_full_disk_is_told_as_such_and_takes_messages_again_once_there_is_room(desk: Desk) -> None:
+    def pages(most: int) -> Any:
+        return desk.daemon.store.write_outbox(lambda db: db.execute(f"PRAGMA max_page_count={most}").fetchall())
+
+    await pages(1)  # as many as there are already
+    refused = await desk.send(message="x" * 20_000)
+    assert (refused.status_code, refused.json()["code"]) == (507, "INSUFFICIENT_STORAGE")
+    assert refused.json()["details"]["reason"] == "disk_full"
+    await pages(1_000_000)
+    assert (await desk.send(message="x" * 20_000)).status_code == 202

@@ -119,10 +119,14 @@ def add_member(
 
 
 def end_membership(tx: Tx, mesh_id: str, member_id: str, how: Ending) -> Member:
-    """Ends the membership and what is queued for it, and asks for a new mesh key. The last owner cannot go."""
+    """Ends the membership and what is queued for it, and asks for a new mesh key.
+
+    The last owner cannot go while there are others, who would be left without one.
+    """
     lock_mesh(tx, mesh_id)
     member = get_member(tx, mesh_id, member_id)
-    if member.state == "active" and member.role == "owner" and _owners(tx, mesh_id) == 1:
+    is_last_owner = member.state == "active" and member.role == "owner" and _owners(tx, mesh_id) == 1
+    if is_last_owner and any(each.state == "active" and each != member for each in list_members(tx, mesh_id)):
         raise NotAllowed("The last owner of a mesh cannot go; make somebody else an owner first")
     if member.state == "active" or how == "banned":
         tx.run("UPDATE member SET state = ?, ended_ms = ? WHERE member_id = ?", *(how, tx.now_ms, member_id))
