@@ -17,7 +17,7 @@ from bench.load.peer import UnexpectedReply
 from bench.load.process import Process, ServerProcess, free_port
 from parley.app.broker import FILE
 from parley.client.daemon import DaemonClient
-from parley.core.daemon_errors import DaemonNotRunning, MeshUnreachable
+from parley.core.daemon_errors import DaemonNotRunning, MeshKeyMissing, MeshUnreachable
 from parley.wire.daemon_home import DaemonHome
 
 PATIENCE_SECONDS = 60.0
@@ -170,7 +170,7 @@ def _patiently(ask: Callable[[], Any]) -> Any:
     while True:
         try:
             return ask()
-        except (MeshUnreachable, DaemonNotRunning) as error:
+        except (MeshUnreachable, MeshKeyMissing, DaemonNotRunning) as error:
             if time.monotonic() > end:
                 raise UnexpectedReply(f"the mesh does not come up: {error}") from error
             time.sleep(LOOK_SECONDS)
