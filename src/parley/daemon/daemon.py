@@ -352,6 +352,10 @@ class Daemon:
         if share >= FULL:
             raise InsufficientStorage("The outbox is full", share=round(share, 3))
 
+    def sizes(self) -> dict[str, int]:
+        """How many bytes the databases take on disk."""
+        return {"outbox_bytes": _size(self.home.outbox), "inbox_bytes": _size(self.home.inbox)}
+
     def outbox_share(self) -> float:
         """How full the outbox is, by rows or by bytes, whichever is more."""
         waiting = self.store.read_outbox(waiting_rows)

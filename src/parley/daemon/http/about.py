@@ -90,6 +90,7 @@ def health(daemon: "Daemon") -> dict[str, Any]:
         "inflight": depth.get("inflight", 0),
         "dead": depth.get("dead", 0),
         "outbox_share": round(daemon.outbox_share(), 4),
+        **daemon.sizes(),
         "unseen": unseen,
         "undecryptable": sealed,
         "streams": len(daemon.feed),
