@@ -1,6 +1,7 @@
 """Real daemons and real brokers in processes of their own, forked from one that has imported them already."""
 
 import multiprocessing
+import signal
 import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -41,7 +42,10 @@ class NodeProcess:
             try:
                 said: dict[str, Any] = report.recv() if report.poll(START_SECONDS) else {"error": "not in time"}
             except EOFError:
-                said = {"error": "ended without a word"}
+                self._process.join()
+                # A daemon answers before it says that it is ready, and may die at its point by then.
+                died = self._process.exitcode == -signal.SIGKILL
+                said = {} if died else {"error": "ended without a word"}
         if "error" in said:
             self.kill()
             raise NotReady(str(said))
