@@ -78,9 +78,12 @@ class Process:
 
 
 @contextmanager
-def broker(folder: Path, *options: str, port: int = 0) -> Iterator[Process]:
-    """Starts a broker and ends it. Raises with its words when it does not start."""
-    argv = [sys.executable, "-P", "-m", "parley", "broker", "up", "--json", "--folder", str(folder)]
+def broker(folder: Path, *options: str, port: int = 0, before: str = "") -> Iterator[Process]:
+    """Starts a broker and ends it. Raises with its words when it does not start. ``before`` is Python to run first."""
+    program = ["-P", "-m", "parley"]
+    if before:
+        program = ["-P", "-c", f"{before}\nimport runpy; runpy.run_module('parley', run_name='__main__')"]
+    argv = [sys.executable, *program, "broker", "up", "--json", "--folder", str(folder)]
     log = folder.with_name(f"{folder.name}.log")
     with log.open("a") as errors:
         popen = subprocess.Popen(

@@ -178,6 +178,14 @@ def test_a_second_broker_on_the_same_file_is_refused_and_so_is_an_open_address(
     assert short.returncode == 22
 
 
+async def test_on_a_full_disk_it_is_not_ready(tmp_path: Path) -> None:
+    full = "import parley.broker.http\nparley.broker.http.DISK_FREE_MIN = 2**62"
+    with broker(tmp_path / "broker", before=full) as process:
+        answer = await get(process, "/v1/ready")
+        assert (answer.status_code, answer.json()["details"]["reason"]) == (503, "disk_full")
+        assert (await get(process, "/v1/health")).status_code == 200
+
+
 def certificate(folder: Path) -> tuple[Path, Path]:
     cert, private = folder / "cert.pem", folder / "key.pem"
     argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]

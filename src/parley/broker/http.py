@@ -2,8 +2,10 @@
 
 import hmac
 import secrets
+import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -25,6 +27,7 @@ from parley.core.errors import (
     OriginForbidden,
     ParleyError,
     PayloadTooLarge,
+    ServiceUnavailable,
     ShuttingDown,
     Unavailable,
 )
@@ -35,6 +38,8 @@ from parley.wire.mesh_http import JOIN_PATH, MESHES_PATH, CreateMesh, JoinMesh, 
 T = TypeVar("T")
 BODY_BYTES_MAX: Final = 16 * 1024
 SOCKET_PATH: Final = "/ws"
+DISK_FREE_MIN: Final = 16 * 1024 * 1024
+"""With less than this free a broker's file is about to be refused."""
 
 
 class RouteInfo(NamedTuple):
@@ -48,7 +53,9 @@ class RouteInfo(NamedTuple):
 ROUTES: Final = (
     RouteInfo("GET", SOCKET_PATH, "the WebSocket of a daemon"),
     RouteInfo("GET", "/v1/health", "whether the process answers: version and broker id; never asks the database"),
-    RouteInfo("GET", "/v1/ready", "200 when the database takes writes and the broker is not stopping, else 503"),
+    RouteInfo(
+        "GET", "/v1/ready", "200 when the database answers, its disk has room and nobody stops the broker; else 503"
+    ),
     RouteInfo("GET", "/metrics", "metrics in Prometheus' text form"),
     RouteInfo("POST", MESHES_PATH, "make a mesh; needs the creation token unless everybody may create"),
     RouteInfo("POST", JOIN_PATH, "become a member by an invite"),
@@ -63,6 +70,8 @@ class HttpSettings:
     open_creation: bool
     public_url: str
     version: str
+    disk: Path | None = None
+    """The folder of the store, where it is a file."""
 
 
 class Api:
@@ -101,6 +110,9 @@ class Api:
     async def _ready(self, _: Request) -> Response:
         if self._broker.stopping:
             raise ShuttingDown("The broker is shutting down")
+        disk = self._settings.disk
+        if disk is not None and (free := shutil.disk_usage(disk).free) < DISK_FREE_MIN:
+            raise ServiceUnavailable("The broker's disk is full", reason="disk_full", free_bytes=free)
         await self._broker.gate.run(lambda tx: tx.one("SELECT value FROM meta WHERE key = 'epoch'"))
         return _json({"status": "ready"})
 

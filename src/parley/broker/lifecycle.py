@@ -316,7 +316,8 @@ class _Serving:
 
     def _server(self, broker: Broker) -> uvicorn.Server:
         options = self._options
-        settings = HttpSettings(self._tokens.current, options.open_creation, self._url, options.version)
+        disk = None if options.store.startswith(POSTGRESQL) else Path(options.store).parent
+        settings = HttpSettings(self._tokens.current, options.open_creation, self._url, options.version, disk)
         return _Server(
             uvicorn.Config(
                 Api(broker, settings).app(),

@@ -156,6 +156,8 @@ def _unblock(tx: Tx, caller: Member, params: wire.OfMember) -> Done:
 
 
 def _granted(tx: Tx, caller: Member, peer_id: str, capabilities: tuple[str, ...]) -> Done:
+    if peer_id == caller.member_id:
+        raise InvalidInput("Nobody needs a grant for what it sends to itself", field="member_id")
     chosen = grants.grant(tx, caller.mesh_id, caller.member_id, peer_id, capabilities)
     return Done({"member_id": peer_id, "capabilities": chosen})
 

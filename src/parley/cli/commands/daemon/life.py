@@ -37,7 +37,7 @@ def up(
     One daemon serves all meshes of a user. A second start exits with 10 and names the first.
     """
     start = load_app("daemon.start")
-    announcer = Announcer(call, report_fd, _words)
+    announcer = Announcer(call, report_fd, _words_with_folder if ephemeral else _words)
     try:
         if ttl_hours is not None and not ephemeral:
             raise InvalidInput("--ttl is for --ephemeral")
@@ -150,6 +150,10 @@ def _problem(mesh: dict[str, Any]) -> str:
     if mesh["lost"] is not None:
         return f"since {mesh['lost']['since']}: {mesh['lost']['reason']}"
     return "" if mesh["key_epoch"] is not None else f"waits for the mesh key since {mesh['joined_at']}"
+
+
+def _words_with_folder(report: dict[str, Any]) -> str:
+    return f"{_words(report)} PARLEY_DAEMON_HOME={report['home']} leads the other commands to it."
 
 
 def _words(report: dict[str, Any]) -> str:
