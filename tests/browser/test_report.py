@@ -91,6 +91,7 @@ def test_the_numbers_stand_in_tables_beside_the_charts(open_report: OpenReport) 
         "Topics",
         "Tasks and leases",
         "Hub health",
+        "Delivery across machines",
         "Quality checks",
     ]
     expect(page.locator("#topics")).to_contain_text("Checkout is slow on phones")

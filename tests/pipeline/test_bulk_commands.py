@@ -21,10 +21,12 @@ from parley.app.pipeline import embed as embed_work
 from parley.app.pipeline import enrich as enrich_work
 from parley.cli.root import run
 from parley.client import Client
+from parley.core.clock import ManualClock
 from parley.pipeline.lake import Lake, Table, read_table
 from parley.pipeline.lake.catalogue import TABLES
 from parley.workspace.trust import HOME_VARIABLE
 from tests.client.hubs import HubProcess
+from tests.pipeline.brokers.worlds import opened_world
 from tests.pipeline.enrich.world import Workbench
 
 if TYPE_CHECKING:
@@ -95,6 +97,9 @@ def test_history_is_taken_in_enriched_sent_back_embedded_and_searched(
         patch.setattr(sys, "argv", ["nearest.py", lake, "see T-1"])
         runpy.run_path(str(EXAMPLES / "nearest.py"))
     assert capsys.readouterr().out.splitlines()[0] == "1.000 ann: see T-1"
+    with opened_world(str(bench.root / "broker.db"), ManualClock()) as world:
+        world.talk(9)
+    pipeline("ingest", "--broker", str(bench.root / "broker.db"))
     pipeline("build")
     for table in TABLES:
         by_polars, by_delta = read_without_spark(Lake.open(Path(lake)), table)
