@@ -197,7 +197,9 @@ async def retry(hub: Hub, ledger: Ledger, request: Request, *, known: bool) -> N
         again = first if known else await peer.call(request.bytes(hub))
     finally:
         peer.close()
-    if status(first) >= 300:
+    if not known and json_body(first).get("code") == "LEASE_CONFLICT":
+        ledger.answered(request, first)  # it was never taken, and somebody else has the path
+    elif status(first) >= 300:
         ledger.problems.append(f"the retry of {request.key} was refused with {status(first)}: {json_body(first)}")
     elif not json_body(again).get("duplicate") and not nothing_to_do(json_body(again)):
         ledger.problems.append(f"the retry of {request.key} was not recognised")
