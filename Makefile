@@ -44,7 +44,7 @@ simulate:  ## Whole meshes under every kind of trouble, from SEEDS (such as 7 or
 	@$(PY) -m tests.simulation $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 docs: setup  ## Write the generated parts of docs/ again
-	@$(PY) scripts/docs.py
+	@$(PY) -m scripts.docs
 
 lock:  ## Resolve requirements/*.lock again (ARGS=--upgrade takes the newest)
 	@scripts/lock $(ARGS)

@@ -12,7 +12,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -23,14 +23,16 @@ from msgspec import inspect
 from parley.cli.root import root as command_line
 from parley.core import limits
 from parley.core.metrics import MIB
-from parley.core.registry import CloseCode, registry
-from parley.core.settings import BUILTIN_PLUGINS, SettingSpec, table_specs
+from parley.core.registry import registry
+from parley.core.settings import BUILTIN_PLUGINS, table_specs
 from parley.hub.http.table import ENDPOINTS
 from parley.mcp.profiles import PROFILES, tools_of
 from parley.pipeline.audit.checks import CHECKS
 from parley.programs.catalogue import PROGRAMS, Place
 from parley.wire.events import PAYLOADS
 from parley.workspace.config import allowed_values
+from scripts import docs_mesh
+from scripts.doc_tables import close_code_table, code, default, errors, local_errors, table
 
 ROOT = Path(__file__).parent.parent
 PART = re.compile(r"(<!-- generated:(?P<name>\S+) -->\n).*?(<!-- /generated -->)", re.DOTALL)
@@ -38,7 +40,6 @@ HELP_WIDTH = 100
 
 
 def main() -> int:
-    sys.path.insert(0, str(ROOT))  # it is run as a file, and counts tokens with its neighbour
     parser = argparse.ArgumentParser(description="Write the generated parts of the documents again.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if a part is stale")
     check = parser.parse_args().check
@@ -64,18 +65,6 @@ def part(name: str) -> str:
     """The text of one part, by its name; ``file:PATH`` is a file of the project as a block of code."""
     kind, _, path = name.partition(":")
     return file_part(path) if kind == "file" else PARTS[kind]()
-
-
-def table(head: str, rows: Iterable[Iterable[object]]) -> str:
-    """A table; ``head`` names its columns, separated by bars."""
-    columns = head.split("|")
-    lines = [head, "|".join("---" for _ in columns)]
-    lines += ["|".join(str(cell).replace("|", "\\|") or " " for cell in row) for row in rows]
-    return "\n".join(f"|{line}|" for line in lines)
-
-
-def code(*names: object) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def file_part(path: str) -> str:
@@ -177,138 +166,8 @@ def _inner(kind: inspect.Type) -> list[inspect.Type]:
             return [kind]
 
 
-def errors(speaker: str = "hub") -> str:
-    same_code = [kind for each in registry().errors for kind in each.__subclasses__() if kind.code == each.code]
-    rows = (
-        (code(each.code), each.status, "yes" if each.transient else "no", _sentence(each.__doc__), each.hint)
-        for each in sorted([*registry().errors, *same_code], key=lambda error: (error.status, error.code))
-        if each.on_wire and each.spoken_by == speaker
-    )
-    return table("code|status|transient|what it means|what to do", rows)
-
-
-def broker_errors() -> str:
-    return errors("broker")
-
-
-def local_errors(speaker: str = "hub") -> str:
-    rows = (
-        (code(each.code), int(each.exit_code), _sentence(each.__doc__), each.hint)
-        for each in registry().errors
-        if not each.on_wire and each.spoken_by == speaker
-    )
-    return table("code|exit code|what it means|what to do", rows)
-
-
-def daemon_errors() -> str:
-    return errors("daemon")
-
-
-def daemon_local_errors() -> str:
-    return local_errors("daemon")
-
-
-def daemon_routes() -> str:
-    from parley.daemon.http.table import ENDPOINTS as ROUTES
-    from parley.daemon.http.table import METRICS_PATH
-
-    rows = [(code(f"{each.method} {each.path}"), _body_members(each.body), each.summary) for each in ROUTES]
-    rows.append((code(f"GET {METRICS_PATH}"), "", "metrics in Prometheus' text form"))
-    return table("route|members of the body|what it does", rows)
-
-
-def _body_members(body: Any) -> str:
-    return "" if body is None else _frame_members(body)
-
-
-def daemon_settings() -> str:
-    from parley.core.daemon_settings import daemon_setting_specs
-
-    rows = ((code(each.name), _default(each), allowed_values(each), each.meaning) for each in daemon_setting_specs())
-    return table("key|default|allowed|meaning", rows)
-
-
-def broker_settings() -> str:
-    from parley.core.broker_settings import broker_setting_specs
-
-    rows = ((code(each.name), _default(each), allowed_values(each), each.meaning) for each in broker_setting_specs())
-    return table("key|default|allowed|meaning", rows)
-
-
-def daemon_metrics() -> str:
-    from parley.core.daemon_metrics import DAEMON_METRICS
-
-    rows = ((code(each.name), each.kind, code(*each.labels), each.meaning) for each in DAEMON_METRICS)
-    return table("metric|kind|labels|meaning", rows)
-
-
 def close_codes() -> str:
-    return _close_codes(registry().close_codes)
-
-
-def broker_close_codes() -> str:
-    return _close_codes(registry().broker_close_codes)
-
-
-def _close_codes(entries: Iterable[CloseCode]) -> str:
-    rows = ((each.code, each.meaning, "yes" if each.reconnect else "no") for each in entries)
-    return table("code|meaning|connect again", rows)
-
-
-def broker_frames() -> str:
-    """Every frame between a daemon and a broker, with its members; those in brackets may be left out."""
-    from parley.wire import broker
-
-    speakers: dict[type, list[str]] = {}
-    for side, union in (("broker", broker.FromBroker), ("daemon", broker.FromDaemon)):
-        for frame in get_args(union):
-            speakers.setdefault(frame, []).append(side)
-    rows = (
-        (code(frame.__struct_config__.tag), ", ".join(sides), _frame_members(frame), _sentence(frame.__doc__))
-        for frame, sides in speakers.items()
-    )
-    return table("type|said by|members|meaning", rows)
-
-
-def broker_methods() -> str:
-    """Every method that a daemon may call by a request frame."""
-    from parley.wire.mesh_methods import METHODS
-
-    rows = (
-        (code(name), _frame_members(method.params), method.role, method.answer, method.meaning)
-        for name, method in METHODS.items()
-    )
-    return table("method|parameters|least role|members of the result|what it does", rows)
-
-
-def broker_routes() -> str:
-    """Every route of a broker."""
-    from parley.broker.http import ROUTES
-
-    return table("route|what it does", ((code(f"{each.method} {each.path}"), each.meaning) for each in ROUTES))
-
-
-def broker_notices() -> str:
-    """Every notice that a broker sends."""
-    from parley.wire.mesh_methods import NOTICES
-
-    return table(
-        "notice|members of its data|when", ((code(n), code(*fields), why) for n, (fields, why) in NOTICES.items())
-    )
-
-
-def orphan_checks() -> str:
-    """Every finding of the orphan check."""
-    from parley.core.orphans import CHECKS
-
-    return table("finding|what it means", ((code(name), check.meaning) for name, check in CHECKS.items()))
-
-
-def _frame_members(frame: type) -> str:
-    described = inspect.type_info(frame)
-    assert isinstance(described, inspect.StructType)
-    named = (code(each.encode_name) if each.required else f"[{code(each.encode_name)}]" for each in described.fields)
-    return ", ".join(named) or "none"
+    return close_code_table(registry().close_codes)
 
 
 def events() -> str:
@@ -334,14 +193,14 @@ def limit_table() -> str:
 
 
 def settings() -> str:
-    rows = ((code(each.name), _default(each), allowed_values(each), each.meaning) for each in registry().settings)
+    rows = ((code(each.name), default(each), allowed_values(each), each.meaning) for each in registry().settings)
     return table("key|default|allowed|meaning", rows)
 
 
 def builtin_config() -> str:
     """What ``config`` of each built-in plugin may hold."""
     rows = (
-        (code(name), code(each.key), _default(each), each.meaning)
+        (code(name), code(each.key), default(each), each.meaning)
         for name, builtin in BUILTIN_PLUGINS.items()
         for each in table_specs("config", builtin.config)
     )
@@ -369,13 +228,6 @@ def exits() -> str:
 
 def audit_checks() -> str:
     rows = ((code(each.id), each.severity, each.sentence, each.cause) for each in CHECKS.values())
-    return table("check|if not|what holds|what most likely happened if not", rows)
-
-
-def broker_checks() -> str:
-    from parley.pipeline.audit.brokers.checks import BROKER_CHECKS
-
-    rows = ((code(each.id), each.severity, each.sentence, each.cause) for each in BROKER_CHECKS.values())
     return table("check|if not|what holds|what most likely happened if not", rows)
 
 
@@ -468,24 +320,6 @@ def _level(level: float | None, kind: str, name: str, low_is_bad: bool) -> str:
     return f"{'≤' if low_is_bad else '≥'} {amount}{' a minute' if kind == 'counter' else ''}"
 
 
-def _sentence(docstring: str | None) -> str:
-    return " ".join((docstring or "").split())
-
-
-def _default(spec: SettingSpec) -> str:
-    if spec.default is None:
-        return "required" if spec.required else "none"
-    return _toml(spec.default)
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, tuple):
-        return "`[]`" if not value else f"`{list(value)}`"
-    return f'`"{value}"`' if isinstance(value, str) else f"`{value}`"
-
-
 def mcp_tools() -> str:
     from scripts.mcp_tokens import definition, tokens
 
@@ -568,6 +402,7 @@ def quarantine_reasons() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    **docs_mesh.PARTS,
     "rooms": rooms,
     "endpoints": endpoints,
     "parameters": parameters,
@@ -577,19 +412,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "errors": errors,
     "local-errors": local_errors,
     "close-codes": close_codes,
-    "broker-errors": broker_errors,
-    "broker-close-codes": broker_close_codes,
-    "broker-frames": broker_frames,
-    "daemon-errors": daemon_errors,
-    "daemon-local-errors": daemon_local_errors,
-    "daemon-routes": daemon_routes,
-    "daemon-settings": daemon_settings,
-    "daemon-metrics": daemon_metrics,
-    "broker-settings": broker_settings,
-    "broker-methods": broker_methods,
-    "broker-notices": broker_notices,
-    "broker-routes": broker_routes,
-    "orphan-checks": orphan_checks,
     "events": events,
     "limits": limit_table,
     "settings": settings,
@@ -598,7 +420,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "exits": exits,
     "commands": commands,
     "audit-checks": audit_checks,
-    "broker-checks": broker_checks,
     "lake-tables": lake_tables,
     "quarantine-reasons": quarantine_reasons,
     "mcp-tools": mcp_tools,

@@ -72,8 +72,8 @@ class Place:
 
     async def until(self, name: str, value: float) -> None:
         async with asyncio.timeout(SECONDS):
-            while await self.metric(name) != value:  # noqa: ASYNC110 - another process
-                await asyncio.sleep(0.05)
+            while await self.metric(name) != value:
+                pass
 
 
 @pytest.fixture

@@ -46,5 +46,6 @@ def test_check_changes_nothing_and_says_what_is_stale(
 
 
 def test_the_script_runs_by_itself() -> None:
-    done = subprocess.run([sys.executable, docs.__file__, "--check"], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", docs.__name__, "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=docs.ROOT)
     assert (done.returncode, done.stderr) == (0, "")

@@ -95,8 +95,10 @@ def broker_store(store: str | None, folder: Path) -> str:
 
 def _store_at(address: str, folder: Path) -> str:
     """The address as the broker wants it. Raises ``ConfigInvalid`` for a database that is no store of ours."""
+    from parley.broker.lifecycle import POSTGRESQL
+
     scheme, colon, _ = address.partition("://")
-    if colon and scheme not in ("postgresql", "postgres"):
+    if colon and not address.startswith(POSTGRESQL):
         raise ConfigInvalid(f"A broker's store is a file or postgresql://…, not {scheme}://…", key="store.address")
     return address if colon else str(folder / (address or FILE))
 

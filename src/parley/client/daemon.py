@@ -60,6 +60,7 @@ class DaemonClient:
         self.home = home or daemon_home()
         self._random = random
         self._met = False
+        self._timeout = timeout
         transport = httpx.HTTPTransport(uds=str(self.home.socket))
         self._http = httpx.Client(base_url=BASE, transport=transport, timeout=timeout, trust_env=False)
         if session is not None:
@@ -199,7 +200,7 @@ class DaemonClient:
         import httpx
 
         if not self._met:
-            look_for(self.home)
+            look_for(self.home, self._timeout)
             self._met = True
         try:
             yield

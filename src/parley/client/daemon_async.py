@@ -43,15 +43,21 @@ class AsyncDaemonClient:
     """
 
     def __init__(
-        self, home: DaemonHome | None = None, *, session: str | None = None, random: Random = stdlib_random.random
+        self,
+        home: DaemonHome | None = None,
+        *,
+        session: str | None = None,
+        timeout: float = TIMEOUT_SECONDS,
+        random: Random = stdlib_random.random,
     ) -> None:
         import httpx
 
         self.home = home or daemon_home()
         self._random = random
         self._met = False
+        self._timeout = timeout
         transport = httpx.AsyncHTTPTransport(uds=str(self.home.socket))
-        self._http = httpx.AsyncClient(base_url=BASE, transport=transport, timeout=TIMEOUT_SECONDS, trust_env=False)
+        self._http = httpx.AsyncClient(base_url=BASE, transport=transport, timeout=timeout, trust_env=False)
         if session is not None:
             self._http.headers[SESSION_HEADER] = session
 
@@ -194,7 +200,7 @@ class AsyncDaemonClient:
         import httpx
 
         if not self._met:
-            look_for(self.home)
+            look_for(self.home, self._timeout)
             self._met = True
         try:
             yield

@@ -72,10 +72,10 @@ def new_session_token() -> str:
     return secrets.token_hex(32)
 
 
-def look_for(home: DaemonHome) -> None:
+def look_for(home: DaemonHome, timeout: float) -> None:
     """Sees whether anybody listens, with a socket of our own: the library leaves one open when nobody does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(TIMEOUT_SECONDS)
+        probe.settimeout(timeout)
         try:
             probe.connect(str(home.socket))
         except OSError as error:
