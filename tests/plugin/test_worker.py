@@ -140,7 +140,21 @@ def test_a_plugin_that_cannot_be_loaded_says_why_and_ends(tmp_path: Path, source
     assert told in answers[1]["error"]
 
 
-def test_more_than_may_be_returned_is_told_and_not_sent(tmp_path: Path) -> None:
-    answers = talk(tmp_path, "def enrich(message, config): return ['x' * 2000]\n", "a", output_bytes=1000)
-    assert answers[2]["error"].startswith("enrich() returned 20")
-    assert answers[2]["error"].endswith("it may return 1000")
+ENDLESS = "\n found = []\n found.append(found)\n return found"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("return ['x' * 2000]", id="a text"),
+        pytest.param("return [{'kind': {'deep': ['x' * 400, 'y' * 800]}}]", id="texts in one another"),
+        pytest.param("return [Attachment('k', {'text': 'x' * 2000})]", id="the contract's own shapes"),
+        pytest.param("return [[0] * 2000]", id="many small things"),
+        pytest.param("return ['\\x00' * 900]", id="escapes"),
+        pytest.param(ENDLESS, id="a list that holds itself"),
+    ],
+)
+def test_more_than_may_be_returned_is_told_and_not_sent(tmp_path: Path, body: str) -> None:
+    source = f"from parley.plugin import Attachment\ndef enrich(message, config): {body}\n"
+    answers = talk(tmp_path, source, "a", output_bytes=1000)
+    assert answers[2]["error"] == "enrich() returned too many bytes; it may return 1000"

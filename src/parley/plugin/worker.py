@@ -92,10 +92,12 @@ def _load_file(name: str, path: str) -> ModuleType:
 def answer_to(number: int, message: Message, function: Function, task: Task) -> bytes:
     """The line for one message: what the plugin returned, or how it failed."""
     try:
-        line = msgspec.json.encode(Answer(number, results=collect(function(message, task.config), task.function)))
-        if len(line) <= task.output_bytes:
-            return line
-        why = f"{task.function}() returned {len(line)} bytes; it may return {task.output_bytes}"
+        results = collect(function(message, task.config), task.function)
+        if not outweighs(results, task.output_bytes):
+            line = msgspec.json.encode(Answer(number, results=results))
+            if len(line) <= task.output_bytes:
+                return line
+        why = f"{task.function}() returned too many bytes; it may return {task.output_bytes}"
     except BaseException as error:
         why = describe(error)
     return msgspec.json.encode(Answer(number, error=why))
@@ -113,6 +115,27 @@ def collect(returned: Any, function: str) -> list[Any]:
         kind = cast(object, returned).__class__.__name__
         raise TypeError(f"{function}() must return a list, not {kind}")
     return list(islice(returned, ENRICHMENTS_PER_MESSAGE_MAX + 1))  # one more shows that there are too many
+
+
+def outweighs(results: list[Any], most: int) -> bool:
+    """Whether the results are surely longer than so many bytes of JSON.
+
+    It is looked at before they are encoded: the encoder ends the process where the memory for its buffer is refused.
+    """
+    weight, waiting = 0, [*results]
+    while waiting and weight <= most:
+        value = waiting.pop()
+        weight += 1
+        if isinstance(value, str | bytes):
+            weight += len(value)
+        elif isinstance(value, dict):
+            waiting += cast(dict[Any, Any], value).keys()
+            waiting += cast(dict[Any, Any], value).values()
+        elif isinstance(value, list | tuple | set | frozenset):
+            waiting += cast(list[Any], value)
+        elif isinstance(value, msgspec.Struct):
+            waiting += (getattr(value, name) for name in value.__struct_fields__)
+    return weight > most
 
 
 async def _later(returned: Any) -> Any:
