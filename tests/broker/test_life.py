@@ -71,6 +71,17 @@ def test_it_runs_in_the_background_and_is_seen_and_stopped(parley: Parley, tmp_p
     assert list((tmp_path / "broker" / FOLDER).iterdir()) == []
 
 
+def test_what_a_mesh_may_hold_is_shown_and_changed_while_it_serves(parley: Parley) -> None:
+    assert parley("limits")[0] == 1
+    assert parley("up", "--detach", "--port", "0")[0] == 0
+    code, found = parley("limits", "home", "--members-max", "12", "--bytes-max", "2048")
+    (mesh,) = found["meshes"]
+    assert (code, mesh["slug"], mesh["members_max"], mesh["bytes_max"]) == (0, "home", 12, 2048)
+    assert parley("limits")[1]["meshes"] == [mesh]
+    code, refused = parley("limits", "none")
+    assert (code, refused["code"]) == (1, "NOT_FOUND")
+
+
 def test_what_a_killed_broker_left_behind_is_no_broker(tmp_path: Path) -> None:
     with broker(tmp_path / "broker") as process:
         assert [each.pid for each in instances(tmp_path / "broker")] == [process.popen.pid]

@@ -363,6 +363,18 @@ def test_a_second_daemon_of_a_member_is_treated_as_the_mesh_wants(
     second = desk.connect()
     second.say(signed_hello(desk.bob, second.challenge, "i2"))
     assert (first.closed, second.closed) == (first_ends, second_ends)
+    rows = desk.store.call(lambda tx: tx.all("SELECT event, actor FROM audit"))
+    assert rows == [("member_concurrent_connection", desk.bob.member_id)]
+
+
+def test_a_second_daemon_that_comes_again_and_again_does_not_fill_the_audit_log(desk: Desk) -> None:
+    desk.store.call(lambda tx: tx.run("UPDATE mesh SET connection_policy = 'prefer_oldest'"))
+    desk.ready(desk.bob, "i1")
+    for number in range(5):
+        line = desk.connect()
+        line.say(signed_hello(desk.bob, line.challenge, f"other {number}"))
+        assert line.closed == 4004
+    assert len(desk.store.call(lambda tx: tx.all("SELECT number FROM audit"))) == 1
 
 
 def test_a_connection_that_a_dead_broker_left_behind_keeps_nobody_out(desk: Desk) -> None:

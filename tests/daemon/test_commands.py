@@ -234,6 +234,19 @@ def test_a_mesh_can_be_forgotten_here_alone(world: World) -> None:
     assert home.asks("daemon", "status")["meshes"] == []
 
 
+def test_a_mesh_is_shown_and_its_owner_says_what_becomes_of_a_second_daemon(world: World) -> None:
+    assert "second daemon of a member: prefer_newest" in world.ann.types("mesh", "show").out
+    assert world.ann.asks("mesh", "policy", "allow_concurrent")["changed"] is True
+    try:
+        shown = world.ann.asks("mesh", "show")
+        assert (shown["slug"], shown["connection_policy"], shown["members_max"]) == ("team", "allow_concurrent", 1000)
+        assert world.ann.types("mesh", "policy", "allow_concurrent").out == "allow_concurrent, as before.\n"
+        assert "connection_policy_changed" in world.ann.types("mesh", "audit", "--limit", "1000").out
+    finally:
+        world.calls("set_connection_policy", policy="prefer_newest")
+    assert world.ann.types("mesh", "policy", "prefer_me").code == 1
+
+
 def test_an_invite_that_never_was_is_not_said_to_be_revoked(world: World) -> None:
     said = world.ann.types("mesh", "uninvite", "nope", "--json")
     assert (said.code, said.json["code"]) == (1, "NOT_FOUND")

@@ -17,8 +17,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from parley.broker.rules.founding import FoundMesh, Join
+from parley.broker.rules.mesh_limits import ChangeLimits, all_limits
 from parley.broker.server import Broker
-from parley.core.broker_errors import CreationRefused
+from parley.core.broker_errors import CreationRefused, OperatorOnly
 from parley.core.errors import (
     InternalError,
     InvalidInput,
@@ -33,7 +34,7 @@ from parley.core.errors import (
 )
 from parley.serve import SECURITY_HEADERS
 from parley.wire.answers import error_body
-from parley.wire.mesh_http import JOIN_PATH, MESHES_PATH, CreateMesh, JoinMesh, MeshCreated
+from parley.wire.mesh_http import JOIN_PATH, MESHES_PATH, CreateMesh, JoinMesh, MeshCreated, SetLimits
 
 T = TypeVar("T")
 BODY_BYTES_MAX: Final = 16 * 1024
@@ -58,6 +59,8 @@ ROUTES: Final = (
     ),
     RouteInfo("GET", "/metrics", "metrics in Prometheus' text form"),
     RouteInfo("POST", MESHES_PATH, "make a mesh; needs the creation token unless everybody may create"),
+    RouteInfo("GET", MESHES_PATH, "all meshes with their limits; needs the creation token, whoever may create"),
+    RouteInfo("PATCH", MESHES_PATH, "change what a mesh may hold; needs the creation token, whoever may create"),
     RouteInfo("POST", JOIN_PATH, "become a member by an invite"),
 )
 
@@ -89,6 +92,8 @@ class Api:
                 Route("/v1/ready", self._answering(self._ready), methods=["GET"]),
                 Route("/metrics", self._answering(self._metrics), methods=["GET"]),
                 Route(MESHES_PATH, self._answering(self._create), methods=["POST"]),
+                Route(MESHES_PATH, self._answering(self._meshes), methods=["GET"]),
+                Route(MESHES_PATH, self._answering(self._change_limits), methods=["PATCH"]),
                 Route(JOIN_PATH, self._answering(self._join), methods=["POST"]),
             ],
             exception_handlers={HTTPException: _on_http_error},
@@ -129,6 +134,18 @@ class Api:
         )
         mesh, invite = await self._broker.gate.run(rule)
         return _json(MeshCreated(mesh.mesh_id, mesh.slug, invite), 201)
+
+    async def _meshes(self, request: Request) -> Response:
+        self._must_be_operator(request)
+        return _json({"meshes": await self._broker.gate.run(all_limits)})
+
+    async def _change_limits(self, request: Request) -> Response:
+        self._must_be_operator(request)
+        return _json(await self._broker.gate.run(ChangeLimits(await _body(request, SetLimits))))
+
+    def _must_be_operator(self, request: Request) -> None:
+        if not self._has_token(request):
+            raise OperatorOnly("What meshes may hold is the business of the broker's operator")
 
     async def _join(self, request: Request) -> Response:
         done = await self._broker.gate.run(Join(await _body(request, JoinMesh)))

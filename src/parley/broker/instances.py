@@ -28,6 +28,8 @@ class Instance(msgspec.Struct, frozen=True):
     tls: bool
     store: str
     """``sqlite`` or ``postgresql``; the address may hold a password."""
+    tls_cert: str = ""
+    """Its certificate's file, by which whoever asks it on this machine knows it."""
 
 
 @contextmanager

@@ -193,6 +193,7 @@ class _Serving:
             url=self._url,
             tls=self._options.tls_cert is not None,
             store="postgresql" if self._options.store.startswith(POSTGRESQL) else "sqlite",
+            tls_cert="" if self._options.tls_cert is None else str(self._options.tls_cert.absolute()),
         )
 
     async def run(self) -> Exit:

@@ -10,7 +10,18 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from parley.broker.rules import audit, grants, invites, keys, members, messages, presence, profiles, topics
+from parley.broker.rules import (
+    audit,
+    grants,
+    invites,
+    keys,
+    members,
+    mesh_limits,
+    messages,
+    presence,
+    profiles,
+    topics,
+)
 from parley.broker.rules.members import RANK, Member
 from parley.broker.rules.recipients import CAPABILITIES
 from parley.broker.tx import Tx
@@ -228,6 +239,15 @@ def _set_role(tx: Tx, caller: Member, params: wire.SetRole) -> Done:
     return Done({"member_id": member.member_id, "role": member.role})
 
 
+def _mesh(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
+    return Done(msgspec.to_builtins(mesh_limits.limits_of(tx, caller.mesh_id)))
+
+
+def _set_connection_policy(tx: Tx, caller: Member, params: wire.SetConnectionPolicy) -> Done:
+    changed = mesh_limits.set_connection_policy(tx, caller.mesh_id, caller.member_id, params.policy)
+    return Done({"connection_policy": params.policy, "changed": changed})
+
+
 def _keys_wanted(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
     epoch, wanted = keys.keys_wanted(tx, caller.mesh_id, caller.member_id)
     return Done({"key_epoch": epoch, "wanted": wanted})
@@ -300,6 +320,8 @@ _HANDLERS: Final[dict[str, Callable[[Tx, Member, Any], Done]]] = {
     "ban": _ban,
     "unban": _unban,
     "set_role": _set_role,
+    "mesh": _mesh,
+    "set_connection_policy": _set_connection_policy,
     "keys_wanted": _keys_wanted,
     "give_key": _give_key,
     "refuse_key": _refuse_key,
@@ -310,5 +332,5 @@ _HANDLERS: Final[dict[str, Callable[[Tx, Member, Any], Done]]] = {
     "audit": _audit,
 }
 _READING: Final = frozenset(
-    ("peers", "members", "topics", "grants", "message_status", "keys_wanted", "keys", "invites", "audit")
+    ("peers", "members", "topics", "grants", "message_status", "mesh", "keys_wanted", "keys", "invites", "audit")
 )

@@ -291,10 +291,11 @@ class Session:
         return self._ask("greeted", rule)
 
     def _on_greeted(self, greeted: Greeted | None, error: ParleyError | None) -> list[Effect]:
-        if greeted is None:
+        error = error if greeted is None else greeted.refused
+        if greeted is None or error is not None:
             error = error or InternalError()
             return self._end(error, _GREETING_CODES.get(type(error), FAILED))
-        mesh, member, replaced = greeted
+        mesh, member, replaced, _ = greeted
         self.phase, self.mesh_id, self.member_id = "greeted", mesh.mesh_id, member.member_id
         self._connection_policy = mesh.connection_policy
         policy = self._setting.policy

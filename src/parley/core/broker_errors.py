@@ -6,7 +6,7 @@ The tree goes on from that of ``errors``::
     ├── HelloRefused             ├── MembershipEnded       ├── NotAllowed
     ├── NoSuchDestination       ├── NotSubscribed         ├── RecipientRefuses
     ├── InviteRefused            ├── FeatureUnavailable    ├── ConnectionReplaced
-    ├── AlreadyConnected         └── CreationRefused
+    ├── AlreadyConnected         ├── CreationRefused       └── OperatorOnly
     Unavailable
     └── QuotaExceeded
     LocalError
@@ -94,6 +94,16 @@ class CreationRefused(Refused):
     hint = "Ask the broker's operator for the creation token or for an owner's invite."
 
 
+class OperatorOnly(Refused):
+    """What all meshes of a broker are and may hold is for who holds its creation token."""
+
+    code = "OPERATOR_ONLY"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    spoken_by = "broker"
+    hint = "Run `parley broker limits` on the broker's machine, as the user whose broker it is."
+
+
 class FeatureUnavailable(Refused):
     """The broker does not have a feature that the daemon cannot live without."""
 
@@ -130,7 +140,7 @@ class QuotaExceeded(Unavailable):
     status = 503
     retry_after_seconds = 60.0
     spoken_by = "broker"
-    hint = "Old messages go when their time is over; the broker's operator can raise the quota."
+    hint = "Old messages go when their time is over; its operator can raise the quota by `parley broker limits`."
 
 
 class BrokerRunning(WriterLockHeld):

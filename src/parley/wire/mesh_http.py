@@ -3,6 +3,8 @@
 ``POST /v1/meshes`` makes a mesh and answers with an invite for its owner. It needs the broker's creation token as
 ``Authorization: Bearer``, unless the broker lets everybody create. ``POST /v1/join`` makes the bearer of an invite a
 member; the joiner signs what it asks, so that nobody can put another's key into a mesh. Both may be repeated.
+
+``GET /v1/meshes`` and ``PATCH /v1/meshes`` are the operator's: they need the token whoever may create.
 """
 
 from typing import Annotated, Final
@@ -34,6 +36,9 @@ DisplayName = Annotated[
     ),
 ]
 
+MembersMax = Annotated[int, Meta(ge=1, le=limits.VERSION_MAX)]
+BytesMax = Annotated[int, Meta(ge=1024, le=limits.VERSION_MAX)]
+
 
 class CreateMesh(msgspec.Struct, frozen=True):
     """``POST /v1/meshes``"""
@@ -48,6 +53,27 @@ class MeshCreated(msgspec.Struct, frozen=True):
     mesh_id: str
     slug: str
     invite: str
+
+
+class SetLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``PATCH /v1/meshes``: what a mesh may hold from now on. What is left out stays as it is."""
+
+    slug: Slug
+    members_max: MembersMax | None = None
+    bytes_max: BytesMax | None = None
+
+
+class MeshLimits(msgspec.Struct, frozen=True):
+    """A mesh's limits, and how far they are used."""
+
+    mesh_id: str
+    slug: str
+    name: str
+    members: int
+    members_max: int
+    stored_bytes: int
+    bytes_max: int
+    connection_policy: str
 
 
 class JoinMesh(msgspec.Struct, frozen=True):

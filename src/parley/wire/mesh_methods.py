@@ -19,6 +19,7 @@ Topic = Reference
 Group = Annotated[str, Meta(max_length=limits.DESTINATION_CHARS_MAX - 1, pattern=rf"^[^\x00-\x1f\x7f@*]+{_END}")]
 Summary = Annotated[str, Meta(max_length=limits.REASON_CHARS_MAX, pattern=rf"^[^\x00-\x1f\x7f]*{_END}")]
 Capability = Literal["dm", "topic", "broadcast"]
+ConnectionPolicy = Literal["prefer_newest", "prefer_oldest", "allow_concurrent"]
 Limit = Annotated[int, Meta(ge=1, le=limits.PAGE_LIMIT_MAX)]
 Sealed = Annotated[str, Meta(max_length=1_000, pattern=rf"^[A-Za-z0-9+/=]+{_END}", description="base64")]
 
@@ -83,6 +84,12 @@ class SetRole(msgspec.Struct, frozen=True):
 
     member_id: Id
     role: Role
+
+
+class SetConnectionPolicy(msgspec.Struct, frozen=True):
+    """What becomes of a second daemon of a member."""
+
+    policy: ConnectionPolicy
 
 
 class CreateInvite(msgspec.Struct, frozen=True):
@@ -175,6 +182,12 @@ METHODS: Final[dict[str, Method]] = {
     "give_key": Method(GiveKey, "member", "member_id, given", "hand on a mesh key that is sealed to its recipient"),
     "keys": Method(Nothing, "member", "key_epoch, keys", "the sealed mesh keys that others have given to the member"),
     "refuse_key": Method(RefuseKey, "member", "changed", "throw a sealed key away, so that one is seen to be wanted"),
+    "mesh": Method(
+        Nothing,
+        "member",
+        "mesh_id, slug, name, members, members_max, stored_bytes, bytes_max, connection_policy",
+        "the mesh's limits, and how far they are used",
+    ),
     "invites": Method(Nothing, "admin", "invites", "the invites of the mesh, and how often each was used"),
     "create_invite": Method(
         CreateInvite, "admin", "invite_id, created", "let an invite be used that the member signed"
@@ -187,6 +200,12 @@ METHODS: Final[dict[str, Method]] = {
     "ban": Method(OfMember, "admin", "member_id, state", "remove a member, whose key may not join again"),
     "unban": Method(OfMember, "admin", "member_id, state", "let a key join again"),
     "set_role": Method(SetRole, "owner", "member_id, role", "give a member another role"),
+    "set_connection_policy": Method(
+        SetConnectionPolicy,
+        "owner",
+        "connection_policy, changed",
+        "say what becomes of a member's second daemon, from the next connection on",
+    ),
     "audit": Method(Page, "admin", "entries, verified", "the mesh's audit log, and whether its chain holds"),
 }
 NOTICES: Final[dict[str, tuple[tuple[str, ...], str]]] = {

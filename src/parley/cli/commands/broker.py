@@ -141,6 +141,35 @@ def status(call: Call, folder: FolderOption = None, port: _PortOption = None) ->
     return Exit.OK if found else Exit.UNREACHABLE
 
 
+@command(app, "limits")
+def limits(
+    call: Call,
+    mesh: Annotated[str | None, typer.Argument(metavar="[MESH]", help="Only this one, by its short name.")] = None,
+    members_max: Annotated[
+        int | None, typer.Option("--members-max", min=1, help="So many members it may have from now on.")
+    ] = None,
+    bytes_max: Annotated[
+        int | None, typer.Option("--bytes-max", min=1024, help="So many bytes it may hold from now on.")
+    ] = None,
+    store: StoreOption = None,
+    folder: FolderOption = None,
+) -> None:
+    """Show what the meshes of a broker may hold, and hold, or change it for one; also while it serves.
+
+    A change holds at once and is written into the mesh's audit log. Nothing is removed where a limit falls below what
+    is there: the mesh only takes no more.
+    """
+    found: list[dict[str, Any]] = load_app("broker_limits").limits(store, folder, mesh, members_max, bytes_max)
+    if call.json:
+        call.out.data({"meshes": found})
+        return
+    rows = [
+        (each["slug"], f"{each['members']} of {each['members_max']}", f"{each['stored_bytes']} of {each['bytes_max']}")
+        for each in found
+    ]
+    call.out.table(["mesh", "members", "bytes"], rows, empty="There is no mesh yet.")
+
+
 @command(app, "backup")
 def backup(
     call: Call,

@@ -304,6 +304,35 @@ def unban(call: Call, member: _MemberArgument, mesh: MeshOption = None) -> None:
         call.out.line(f"{member} may join again.")
 
 
+@command(app, "show")
+def show(call: Call, mesh: MeshOption = None) -> None:
+    """Show what a mesh may hold, and holds, and what becomes of a member's second daemon."""
+    found = _asked(call, "mesh", {}, mesh)
+    if found is not None:
+        call.out.line(f"{found['slug']}: {found['name']}")
+        call.out.line(f"members: {found['members']} of {found['members_max']}")
+        call.out.line(f"bytes: {found['stored_bytes']} of {found['bytes_max']}")
+        call.out.line(f"second daemon of a member: {found['connection_policy']}")
+
+
+@command(app, "policy")
+def policy(
+    call: Call,
+    policy: Annotated[
+        Literal["prefer_newest", "prefer_oldest", "allow_concurrent"],
+        typer.Argument(metavar="POLICY", help="prefer_newest, prefer_oldest or allow_concurrent"),
+    ],
+    mesh: MeshOption = None,
+) -> None:
+    """Say what becomes of a member's second daemon: it replaces the first, it is refused, or both stay.
+
+    It holds from the next connection on. Where both stay, each message reaches one of the two.
+    """
+    found = _asked(call, "set_connection_policy", {"policy": policy}, mesh)
+    if found is not None:
+        call.out.line(f"{found['connection_policy']}{'' if found['changed'] else ', as before'}.")
+
+
 @command(app, "leave")
 def leave(
     call: Call,
