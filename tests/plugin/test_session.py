@@ -176,10 +176,10 @@ def test_a_wrong_result_fails_its_message_alone() -> None:
 )
 def test_a_message_that_takes_too_long_ends_the_process(how: str) -> None:
     source = f"def enrich(message, config):\n    if message.content_raw == 'hang':\n        {how}\n"
-    with session(loaded(source, deadline_seconds=0.5)) as running:
+    with session(loaded(source, deadline_seconds=2.0)) as running:
         found = list(running.run_many(messages("a", "hang", "never seen", "nor this")))
         assert [type(each) for each in found] == [Done, Failed]
-        assert failures(found) == [("timeout", "it took longer than its 0.5 s for one message")]
+        assert failures(found) == [("timeout", "it took longer than its 2 s for one message")]
         assert not running.alive
         with pytest.raises(PluginFailed, match="not running"):
             next(running.run_many(messages("b")))
@@ -195,7 +195,7 @@ def test_a_message_that_takes_too_long_ends_the_process(how: str) -> None:
 )
 def test_a_process_that_ends_takes_the_blame_for_the_message_it_was_busy_with(how: str, told: str) -> None:
     source = f"import os\ndef enrich(message, config):\n    if message.content_raw == 'die': {how}\n"
-    found = outcomes(source, "a", "die", "b", deadline_seconds=2.0)
+    found = outcomes(source, "a", "die", "b", deadline_seconds=5.0)
     assert isinstance(found[0], Done)
     assert next(each.message.id for each in found if isinstance(each, Failed)) == "msg_1"
     assert told in failures(found)[0][1]
@@ -330,11 +330,11 @@ def test_answers_that_a_plugin_forges_are_not_taken_for_those_of_other_messages(
         ("1 / 0\n", "ZeroDivisionError: division by zero (/app/own.py, line 1, in <module>)"),
         ("def other(): pass\n", "own has no function enrich(message, config)"),
         ("import os; os._exit(7)\n", "exit code 7"),
-        ("import time; time.sleep(3600)\n", "it took longer than its 0.5 s to be loaded"),
+        ("import time; time.sleep(3600)\n", "it took longer than its 3 s to be loaded"),
     ],
 )
 def test_a_plugin_that_does_not_load_says_why(source: str, told: str) -> None:
-    running = PluginSession(loaded(source, deadline_seconds=0.5), PluginDefaultSettings(), SystemClock(), hidden=())
+    running = PluginSession(loaded(source, deadline_seconds=3.0), PluginDefaultSettings(), SystemClock(), hidden=())
     with pytest.raises(PluginFailed) as refused:
         running.start()
     assert refused.value.message.startswith("Plugin own does not start: ")

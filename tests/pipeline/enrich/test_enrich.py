@@ -78,7 +78,7 @@ def test_a_message_that_the_plugin_fails_on_costs_itself_alone(
     assert [rows[each]["failure"] for each in bench.ids] == [
         None, "timeout", None, "crash", "error", "invalid", None,
     ]  # fmt: skip
-    assert "longer than its 2 s" in rows[bench.ids[1]]["error"]
+    assert "longer than its 5 s" in rows[bench.ids[1]]["error"]
     assert "ValueError: no" in rows[bench.ids[4]]["error"]
     assert rows[bench.ids[1]]["findings_json"] is None
     assert run(spark, lake, bench).due == 0
