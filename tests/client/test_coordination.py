@@ -132,15 +132,15 @@ async def test_a_made_up_name_gives_way_to_a_living_session_and_a_chosen_one_doe
 
 
 def test_who_falls_silent_is_swept_and_its_work_is_there_for_others(hub: HubProcess) -> None:
-    hub.stop()
-    (hub.root / "parley.toml").write_text("[agents]\ngone_after_minutes = 0.01\nseen_flush_seconds = 0.05\n")
-    hub.start()
     with Client(hub.root) as ann, Client(hub.root, sender="bob") as bob:
         ann.join("editor", session="s")
         channel = ann.create_channel("work").channel
         task = ann.create_task("do it", channel_id=channel.id).task
         claim = ann.claim_task(task.id, ttl_seconds=3600).task
         lease = ann.acquire_lease(["src/**"], ttl_seconds=3600).lease
+        hub.stop()  # so that no silence is called one before she holds both, however slow the machine is
+        (hub.root / "parley.toml").write_text("[agents]\ngone_after_minutes = 0.01\nseen_flush_seconds = 0.05\n")
+        hub.start()
         with bob.events(after=0) as feed:
             swept = next(event for event in feed if event.name == "agent.swept")
         assert swept.data["released_tasks"] == [task.id]
