@@ -116,7 +116,9 @@ async def test_who_reads_nothing_is_cut_off_without_hurting_anybody_and_finds_ev
             assert isinstance(await alice.send(make_send(name, "dm", place["mallory"].pubkey, LARGE)), Accepted)
         for number in range(TALK):
             assert isinstance(await alice.send(make_send(f"b{number}", "dm", place["bob"].pubkey)), Accepted)
-            assert (await bob.take()).message.client_message_id == f"b{number}"
+            # A lease of a second may end before a slow machine has read the word on it: then a delivery comes again.
+            while (await bob.take()).message.client_message_id != f"b{number}":
+                pass
         await place.until('parley_broker_closed_total{code="1008"}', 1)
         await place.until("parley_broker_connections", 2)
         mallory.socket.transport.abort()
