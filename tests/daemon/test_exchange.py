@@ -260,6 +260,7 @@ async def test_a_member_who_leaves_is_served_no_longer(pair: tuple[Desk, Desk]) 
     assert (await bob.unix.post("/v1/mesh/call", json={"method": "leave"})).json()["state"] == "left"
     assert bob.daemon.meshes == {}
     assert bob.daemon.memberships.all() == []
+    await alice.until(lambda: "bob" not in alice.daemon.mesh(None).roster.names)
     assert (await alice.send(to="bob")).status_code == 404
 
 
