@@ -69,6 +69,9 @@ class Home:
         while probe(DaemonHome(self.folder).lock) is not None:
             assert time.monotonic() < deadline
 
+    def log(self) -> list[str]:
+        return (self.folder / "logs" / "daemon.log").read_text().splitlines()
+
     def has_key(self) -> None:
         self.until(lambda client: client.get("/v1/health")["meshes"][0]["key_epoch"] is not None)
 
@@ -165,13 +168,12 @@ def test_who_joined_by_a_wrong_secret_is_told_so_and_healed_by_the_right_one(wor
     said = home.types("send", "*", "hello", "--json")
     assert (said.code, said.json["code"]) == (1, "MESH_KEY_MISSING")
     assert "join again" in said.json["hint"]
+    member_id = home.asks("mesh", "list")["meshes"][0]["member_id"]
+    world.ann.until(lambda _: any("key_not_given" in line and member_id in line for line in world.ann.log()))
     assert home.asks("mesh", "join", text)["mesh"]["display_name"] == "wrong"
     home.has_key()
     home.asks("send", "*", "now it goes")
     world.ann.gets("now it goes")
-    log = (world.ann.folder / "logs" / "daemon.log").read_text()
-    member_id = home.asks("mesh", "list")["meshes"][0]["member_id"]
-    assert any("key_not_given" in line and member_id in line for line in log.splitlines())
 
 
 def test_who_was_banned_is_told_so_by_every_command_and_comes_back_once_the_ban_is_lifted(world: World) -> None:
