@@ -142,13 +142,13 @@ def test_a_running_broker_finds_orphans_and_says_so_in_its_metrics(tmp_path: Pat
     (folder / "broker.toml").write_text("[check]\nevery_hours = 0.0002\n")
     with broker(folder) as process:
         until(process.http, "parley_broker_checks_total", 'outcome="sound"')
-        assert "parley_broker_orphans 0.0" in httpx.get(f"{process.http}/metrics", trust_env=False).text
+        assert "parley_broker_orphans 0.0" in metrics(process.http)
         with closing(apsw.Connection(str(folder / "broker.db"))) as hand:
             hand.set_busy_timeout(30_000)
             hand.execute("PRAGMA foreign_keys=OFF")
             hand.execute("DELETE FROM message")
         until(process.http, "parley_broker_checks_total", 'outcome="unsound"')
-        assert "parley_broker_orphans 2.0" in httpx.get(f"{process.http}/metrics", trust_env=False).text
+        assert "parley_broker_orphans 2.0" in metrics(process.http)
     assert '"orphans_found"' in folder.with_name("broker.log").read_text()
 
 
@@ -175,9 +175,12 @@ async def test_a_stop_answers_what_it_took_gives_back_what_was_leased_and_sends_
 def until(http: str, *parts: str) -> None:
     """Looks at the metrics until a line has all of these in it."""
     while True:  # the test's own deadline ends it
-        lines = httpx.get(f"{http}/metrics", trust_env=False, timeout=SECONDS).text.splitlines()
-        if any(all(part in line for part in parts) for line in lines):
+        if any(all(part in line for part in parts) for line in metrics(http)):
             return
+
+
+def metrics(http: str) -> list[str]:
+    return httpx.get(f"{http}/metrics", trust_env=False, timeout=SECONDS).text.splitlines()
 
 
 def test_a_database_that_is_served_is_not_restored(tmp_path: Path, postgresql: Server, clock: ManualClock) -> None:

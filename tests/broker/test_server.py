@@ -94,7 +94,7 @@ async def test_what_is_not_there_or_not_for_pages_is_refused_in_one_shape(proces
         assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert {route.path for route in ROUTES} >= {"/v1/join", "/v1/meshes", "/v1/health", "/v1/ready", "/metrics", "/ws"}
     with pytest.raises(websockets.InvalidStatus):
-        await websockets.connect(f"{process.url}/ws", origin="http://evil.example", proxy=None)  # type: ignore[arg-type]
+        await websockets.connect(f"{process.url}/ws", origin="http://evil.example", open_timeout=SECONDS, proxy=None)  # type: ignore[arg-type]
 
 
 async def test_a_stranger_cannot_put_anothers_key_into_a_mesh(process: Process) -> None:
@@ -199,9 +199,9 @@ async def test_with_a_certificate_it_speaks_tls(tmp_path: Path) -> None:
     with broker(tmp_path / "broker", "--tls-cert", str(cert), "--tls-key", str(private)) as process:
         assert process.url.startswith("wss://")
         context = ssl.create_default_context(cafile=str(cert))
-        async with httpx.AsyncClient(verify=context, trust_env=False) as client:
+        async with httpx.AsyncClient(verify=context, timeout=SECONDS, trust_env=False) as client:
             assert (await client.get(f"{process.http}/v1/health")).status_code == 200
-        async with websockets.connect(f"{process.url}/ws", ssl=context, proxy=None) as socket:
+        async with websockets.connect(f"{process.url}/ws", ssl=context, open_timeout=SECONDS, proxy=None) as socket:
             assert json.loads(await socket.recv())["type"] == "challenge"
 
 

@@ -7,7 +7,7 @@ from playwright.sync_api import BrowserContext
 
 from parley.client import Client
 from parley.wire.entities import Message
-from tests.client.hubs import HubProcess, fresh_name
+from tests.client.hubs import DEADLINE_SECONDS, HubProcess, fresh_name
 
 
 class PageHub(HubProcess):
@@ -25,7 +25,7 @@ class PageHub(HubProcess):
     def link(self) -> str:
         """A fresh one-time link, as ``parley ui`` makes it."""
         headers = {"Authorization": f"Bearer {self.workspace.token.read_text().strip()}"}
-        answer = httpx.post(f"{self.url}/api/v1/ui/code", headers=headers)
+        answer = httpx.post(f"{self.url}/api/v1/ui/code", headers=headers, timeout=DEADLINE_SECONDS)
         answer.raise_for_status()
         return answer.json()["url"]
 

@@ -9,6 +9,7 @@ import pytest
 from parley.client import Client
 from parley.workspace import discovery
 from tests.cli.conftest import Parley, Ran, Serving, parley_process
+from tests.client.hubs import DEADLINE_SECONDS
 
 SECRET_LINK = "/ui#code="
 
@@ -16,7 +17,8 @@ SECRET_LINK = "/ui#code="
 def log_in(url: str) -> int:
     """Opens the link as the page does."""
     base, code = url.strip().split(SECRET_LINK)
-    return httpx.post(f"{base}/ui/login", json={"code": code}, headers={"Origin": base}).status_code
+    answer = httpx.post(f"{base}/ui/login", json={"code": code}, headers={"Origin": base}, timeout=DEADLINE_SECONDS)
+    return answer.status_code
 
 
 @pytest.fixture

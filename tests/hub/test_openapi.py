@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 
 from parley.hub.http.openapi import openapi_document
 from parley.hub.http.table import ENDPOINTS
-from tests.client.hubs import HubProcess
+from tests.client.hubs import DEADLINE_SECONDS, HubProcess
 from tests.hub.hubs import OpenHub
 
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
@@ -47,7 +47,7 @@ def real_ids(hub_process: HubProcess) -> dict[str, str]:
     """What the ids in a path may name."""
     server = hub_process.server
     headers = {"Authorization": f"Bearer {server.auth_token}"}
-    with httpx.Client(base_url=server.base_url, headers=headers) as client:
+    with httpx.Client(base_url=server.base_url, headers=headers, timeout=DEADLINE_SECONDS) as client:
         channel = client.post("/api/v1/channels", json={"name": "general"}).json()["channel"]["id"]
         topic = client.post("/api/v1/topics", json={"channel_id": channel, "title": "t"}).json()["topic"]["id"]
         body = {"topic_id": topic, "sender": "ann", "content_raw": "hello https://example.org"}
@@ -77,7 +77,7 @@ def _call_all(hub: HubProcess, cases: st.SearchStrategy[Any]) -> None:
     )
     @given(case=cases)
     def call(case: Any) -> None:
-        response = case.call(base_url=server.base_url, headers=headers)
+        response = case.call(base_url=server.base_url, headers=headers, timeout=DEADLINE_SECONDS)
         case.validate_response(response, checks=CHECKS)
 
     call()

@@ -67,7 +67,7 @@ async def test_without_a_name_it_says_which_header_tells_it(hub: HubProcess) -> 
 async def test_it_stands_behind_what_guards_the_hub(
     hub: HubProcess, headers: dict[str, str], status: int, code: str
 ) -> None:
-    async with httpx.AsyncClient(base_url=hub.server.base_url) as http:
+    async with caller(hub) as http:
         answer = await http.post("/mcp", json=PING, headers=ACCEPT | headers)
         assert (answer.status_code, answer.json()["error"]["data"]["code"]) == (status, code)
 
@@ -91,7 +91,7 @@ async def test_too_many_requests_are_refused_in_the_protocol_with_the_time_to_wa
     hub = HubProcess(root).start(limited=True)
     headers = ACCEPT | {"Authorization": f"Bearer {hub.server.auth_token}", "X-Parley-Agent": "ann"}
     try:
-        async with asyncio.timeout(CALL_SECONDS), httpx.AsyncClient(base_url=hub.server.base_url) as http:
+        async with asyncio.timeout(CALL_SECONDS), caller(hub) as http:
             while (answer := await http.post("/mcp", json=PING, headers=headers)).status_code != 429:
                 pass
         assert int(answer.headers["retry-after"]) >= 1
@@ -111,7 +111,7 @@ async def test_a_call_of_a_tool_counts_as_one_request_whatever_it_asks_the_hub(r
             posted = await client.call("post", channel="general", title="Hello", content="one")
             assert posted["message_id"], "a registration, a channel, a topic and a message"
         forged = {"Authorization": f"Bearer {hub.server.auth_token}", "X-Parley-Guest-Pass": "made up"}
-        async with asyncio.timeout(CALL_SECONDS), httpx.AsyncClient(base_url=hub.server.base_url) as http:
+        async with asyncio.timeout(CALL_SECONDS), caller(hub) as http:
             headers = forged | {"X-Parley-Agent": "mallory"}
             while (await http.get("/api/v1/channels", headers=headers)).status_code != 429:
                 pass
@@ -121,7 +121,7 @@ async def test_a_call_of_a_tool_counts_as_one_request_whatever_it_asks_the_hub(r
 
 async def test_a_body_beyond_the_limit_and_other_methods_are_refused(hub: HubProcess) -> None:
     headers = ACCEPT | {"Authorization": f"Bearer {hub.server.auth_token}"}
-    async with httpx.AsyncClient(base_url=hub.server.base_url, headers=headers) as http:
+    async with caller(hub, headers=headers) as http:
         large = await http.post("/mcp", content=b" " * (512 * 1024 + 1))
         assert (large.status_code, large.json()["error"]["data"]["code"]) == (413, "PAYLOAD_TOO_LARGE")
         assert (await http.get("/mcp")).status_code == 405
@@ -141,10 +141,15 @@ def mapped(hub: HubProcess) -> str:
     return Path(f"/proc/{hub.server.pid}/maps").read_text()
 
 
+def caller(hub: HubProcess, headers: dict[str, str] | None = None) -> httpx.AsyncClient:
+    """Whoever asks by hand, and waits as long as a hub may take that loads the SDK on a busy machine."""
+    return httpx.AsyncClient(base_url=hub.server.base_url, headers=headers, timeout=CALL_SECONDS)
+
+
 async def feed_open(hub: HubProcess) -> None:
     """Returns when somebody follows the hub's events."""
     headers = {"Authorization": f"Bearer {hub.server.auth_token}"}
-    async with asyncio.timeout(CALL_SECONDS), httpx.AsyncClient(base_url=hub.server.base_url, headers=headers) as http:
+    async with asyncio.timeout(CALL_SECONDS), caller(hub, headers=headers) as http:
         while True:
             if (await http.get("/api/v1/status")).json()["ws_connections"]:
                 return

@@ -9,7 +9,7 @@ import parley.hub
 from parley.hub.page_assets import CONTENT_TYPES, SHELL_NAME, page_assets
 from tests.hub.browsers import stranger
 from tests.hub.conftest import MakeHub
-from tests.hub.hubs import OpenHub
+from tests.hub.hubs import DEADLINE_SECONDS, OpenHub
 
 FOLDER = Path(parley.hub.__file__).parent / "page"
 FILES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file())
@@ -76,7 +76,9 @@ async def test_any_other_tag_gets_the_file(hub: OpenHub, known: str) -> None:
 
 async def test_on_a_socket_a_304_leaves_the_connection_usable(make_server: MakeHub) -> None:
     hub = await make_server()
-    async with httpx.AsyncClient(base_url=hub.url, limits=httpx.Limits(max_connections=1)) as client:
+    async with httpx.AsyncClient(
+        base_url=hub.url, limits=httpx.Limits(max_connections=1), timeout=DEADLINE_SECONDS
+    ) as client:
         first = await client.get(an_asset())
         headers = {"If-None-Match": first.headers["etag"]}
         answers = [await client.get(an_asset(), headers=headers) for _ in range(3)]
@@ -114,7 +116,7 @@ CLIMBS = [
 async def test_only_what_is_in_the_index_is_found(make_server: MakeHub, path: str) -> None:
     """On a real socket, with the path as it is: a client would tidy it up."""
     hub = await make_server()
-    async with httpx.AsyncClient(base_url=hub.url) as client:
+    async with httpx.AsyncClient(base_url=hub.url, timeout=DEADLINE_SECONDS) as client:
         request = client.build_request("GET", hub.url)
         request.extensions["target"] = path.encode()
         answer = await client.send(request)

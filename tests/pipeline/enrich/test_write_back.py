@@ -17,7 +17,7 @@ from parley.pipeline.enrich.write_back import WriteBackReport, client_of, write_
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.lake import Lake
 from parley.pipeline.lake.catalogue.vectors import PLUGIN_WRITE_BACKS
-from tests.client.hubs import HubProcess
+from tests.client.hubs import DEADLINE_SECONDS, HubProcess
 from tests.pipeline.enrich.world import SETTINGS, Workbench, rows_of, standing_of
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def test_a_limited_rate_is_waited_out(spark: "SparkSession", lake: Lake, tmp_pat
     try:
         assert send(spark, lake, bench).stored == 12
         headers = {"Authorization": f"Bearer {process.server.auth_token}"}
-        metrics = httpx.get(f"{process.server.base_url}/metrics", headers=headers).text
+        metrics = httpx.get(f"{process.server.base_url}/metrics", headers=headers, timeout=DEADLINE_SECONDS).text
     finally:
         process.stop()
     assert '"429"' in metrics
