@@ -19,7 +19,7 @@ from parley.wire.entities import Message as WireMessage
 from parley.workspace.plugins import LoadedPlugin
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"no sandbox here: {'; '.join(missing())}")
-
+PATIENCE_SECONDS = 60.0
 TICKETS = """
 from parley.plugin import find, link
 
@@ -44,11 +44,16 @@ def messages(*contents: str) -> list[Message]:
     return [Message(f"msg_{n}", "topic_1", "ch_1", "ann", text, 1, "now") for n, text in enumerate(contents)]
 
 
+def patient(**defaults: Any) -> PluginDefaultSettings:
+    """A deadline that no busy machine breaks, although a plugin gives way to all others; shorter ones are meant."""
+    return PluginDefaultSettings(**{"deadline_seconds": PATIENCE_SECONDS, **defaults})
+
+
 @contextmanager
 def session(
     plugin: LoadedPlugin, hidden: tuple[Path, ...] = (), clock: Clock | None = None, **defaults: Any
 ) -> Iterator[PluginSession]:
-    running = PluginSession(plugin, PluginDefaultSettings(**defaults), clock or SystemClock(), hidden=hidden)
+    running = PluginSession(plugin, patient(**defaults), clock or SystemClock(), hidden=hidden)
     try:
         running.start()
         yield running
@@ -176,10 +181,11 @@ def test_a_wrong_result_fails_its_message_alone() -> None:
 )
 def test_a_message_that_takes_too_long_ends_the_process(how: str) -> None:
     source = f"def enrich(message, config):\n    if message.content_raw == 'hang':\n        {how}\n"
-    with session(loaded(source, deadline_seconds=2.0)) as running:
-        found = list(running.run_many(messages("a", "hang", "never seen", "nor this")))
-        assert [type(each) for each in found] == [Done, Failed]
-        assert failures(found) == [("timeout", "it took longer than its 2 s for one message")]
+    with session(loaded(source)) as running:
+        found = running.run_many(messages("a", "hang", "never seen", "nor this"))
+        assert isinstance(next(found), Done)
+        running.deadline_seconds = 0.5
+        assert failures(list(found)) == [("timeout", "it took longer than its 0.5 s for one message")]
         assert not running.alive
         with pytest.raises(PluginFailed, match="not running"):
             next(running.run_many(messages("b")))
@@ -195,7 +201,7 @@ def test_a_message_that_takes_too_long_ends_the_process(how: str) -> None:
 )
 def test_a_process_that_ends_takes_the_blame_for_the_message_it_was_busy_with(how: str, told: str) -> None:
     source = f"import os\ndef enrich(message, config):\n    if message.content_raw == 'die': {how}\n"
-    found = outcomes(source, "a", "die", "b", deadline_seconds=5.0)
+    found = outcomes(source, "a", "die", "b")
     assert isinstance(found[0], Done)
     assert next(each.message.id for each in found if isinstance(each, Failed)) == "msg_1"
     assert told in failures(found)[0][1]
@@ -211,8 +217,7 @@ def test_a_crash_says_the_last_words() -> None:
 @pytest.mark.parametrize(
     ("body", "reason", "told"),
     [
-        ("return ['x' * 2_000_000]", "error", "enrich() returned too many bytes"),
-        ("return ['x' * 100_000_000]", "error", "enrich() returned too many bytes"),
+        ("return ['x' * 2_000_000]", "error", "enrich() returned 2000"),
         ("return [{'kind': 'k', 'span': {'start': 0, 'end': 1}}] * 501", "invalid", "more than 500 results"),
         (
             "return [{'kind': 'k', 'span': {'start': 0, 'end': 1}, 'data': {'a': 'x' * 20000}}]",
@@ -324,17 +329,18 @@ def test_answers_that_a_plugin_forges_are_not_taken_for_those_of_other_messages(
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "deadline_seconds", "told"),
     [
-        ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("1 / 0\n", "ZeroDivisionError: division by zero (/app/own.py, line 1, in <module>)"),
-        ("def other(): pass\n", "own has no function enrich(message, config)"),
-        ("import os; os._exit(7)\n", "exit code 7"),
-        ("import time; time.sleep(3600)\n", "it took longer than its 3 s to be loaded"),
+        ("import no_such_module\n", None, "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("1 / 0\n", None, "ZeroDivisionError: division by zero (/app/own.py, line 1, in <module>)"),
+        ("def other(): pass\n", None, "own has no function enrich(message, config)"),
+        ("import os; os._exit(7)\n", None, "exit code 7"),
+        ("import time; time.sleep(3600)\n", 0.5, "it took longer than its 0.5 s to be loaded"),
     ],
 )
-def test_a_plugin_that_does_not_load_says_why(source: str, told: str) -> None:
-    running = PluginSession(loaded(source, deadline_seconds=3.0), PluginDefaultSettings(), SystemClock(), hidden=())
+def test_a_plugin_that_does_not_load_says_why(source: str, deadline_seconds: float | None, told: str) -> None:
+    plugin = loaded(source, deadline_seconds=deadline_seconds)
+    running = PluginSession(plugin, patient(), SystemClock(), hidden=())
     with pytest.raises(PluginFailed) as refused:
         running.start()
     assert refused.value.message.startswith("Plugin own does not start: ")

@@ -12,8 +12,16 @@ from typing import Any
 
 import pytest
 
-from parley.sandbox import missing
+from parley.sandbox import Policy, missing
 from tests.sandbox.ordinary import REPOSITORY, UID
+
+SECONDS = 60.0
+"""How long a program in a jail may take: it gives way to all others, and a busy machine has little left for it."""
+
+
+def patient(**settings: Any) -> Policy:
+    """A policy under which only what a test means to end is ended."""
+    return Policy(**{"deadline_seconds": SECONDS, **settings})
 
 
 class Owner:
@@ -29,7 +37,7 @@ class Owner:
 
     def run(self, code: str, *, extra: dict[str, Any] | None = None, **policy: Any) -> dict[str, Any]:
         """Runs a program in the sandbox; settings of its policy by name. ``harm`` is what it did to the hub."""
-        return self._ask(jailed=True, code=code, policy={"deadline_seconds": 20.0, **policy}, extra=extra or {})
+        return self._ask(jailed=True, code=code, policy={"deadline_seconds": SECONDS, **policy}, extra=extra or {})
 
     def run_plainly(self, programs: dict[str, str], *, extra: dict[str, Any] | None = None) -> dict[str, Any]:
         """Runs each program without the sandbox: what each has harmed, and what it said."""

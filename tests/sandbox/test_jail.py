@@ -1,5 +1,6 @@
 """Talking to a command in a jail: requests, answers, and the ways in which it can fall silent."""
 
+import gc
 import os
 import threading
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from parley.sandbox import Jail, JailError, Policy, python_command, run
 from parley.sandbox.view import interpreter
+from tests.sandbox.conftest import SECONDS, patient
 
 pytestmark = pytest.mark.usefixtures("sandbox")
 ECHO = "import sys\nfor line in sys.stdin: print(line.strip(), flush=True)"
@@ -18,27 +20,27 @@ def python(code: str) -> list[str]:
 
 
 def test_each_line_that_is_sent_is_answered() -> None:
-    with Jail(python(ECHO), Policy()) as jail:
+    with Jail(python(ECHO), patient()) as jail:
         for number in range(100):
             jail.send(b"line %d\n" % number)
-            assert jail.receive_line(20) == b"line %d" % number
+            assert jail.receive_line(SECONDS) == b"line %d" % number
 
 
 def test_lines_that_came_together_are_handed_over_one_by_one() -> None:
-    with Jail(python("print('one\\ntwo\\n\\nfour')"), Policy()) as jail:
-        assert [jail.receive_line(20) for _ in range(4)] == [b"one", b"two", b"", b"four"]
+    with Jail(python("print('one\\ntwo\\n\\nfour')"), patient()) as jail:
+        assert [jail.receive_line(SECONDS) for _ in range(4)] == [b"one", b"two", b"", b"four"]
 
 
 def test_much_can_be_sent_while_much_comes_back() -> None:
     """More than both pipes hold: neither side waits for the other."""
     line = b"x" * 700_000 + b"\n"
-    with Jail(python("import os\nwhile data := os.read(0, 65_536): os.write(1, data)"), Policy()) as jail:
+    with Jail(python("import os\nwhile data := os.read(0, 65_536): os.write(1, data)"), patient()) as jail:
         jail.send(line)
-        assert jail.receive_line(20) == line.strip()
+        assert jail.receive_line(SECONDS) == line.strip()
 
 
 def test_who_does_not_answer_in_time_is_dead() -> None:
-    with Jail(python(ECHO), Policy()) as jail:
+    with Jail(python(ECHO), patient()) as jail:
         with pytest.raises(JailError) as raised:
             jail.receive_line(0.1)
         assert raised.value.reason == "timeout"
@@ -56,24 +58,24 @@ def test_who_does_not_read_in_time_is_dead() -> None:
 
 def test_a_line_without_an_end_is_cut_off() -> None:
     code = "import sys\nwhile True: sys.stdout.write('x' * 1000)"
-    with Jail(python(code), Policy(output_bytes=100_000)) as jail:
+    with Jail(python(code), patient(output_bytes=100_000)) as jail:
         with pytest.raises(JailError) as raised:
-            jail.receive_line(20)
+            jail.receive_line(SECONDS)
         assert raised.value.reason == "output"
 
 
 def test_endless_errors_are_cut_off() -> None:
     code = "import sys\nwhile True: sys.stderr.write('x' * 1000)"
-    with Jail(python(code), Policy(output_bytes=100_000)) as jail:
+    with Jail(python(code), patient(output_bytes=100_000)) as jail:
         with pytest.raises(JailError) as raised:
-            jail.receive_line(20)
+            jail.receive_line(SECONDS)
         assert raised.value.reason == "output"
 
 
 def test_who_ends_early_is_told_with_its_exit_code_and_its_last_words() -> None:
-    with Jail(python("import sys; sys.exit('x' * 10_000 + ' I cannot go on')"), Policy()) as jail:
+    with Jail(python("import sys; sys.exit('x' * 10_000 + ' I cannot go on')"), patient()) as jail:
         with pytest.raises(JailError, match=r"exit code 1\)$") as raised:
-            jail.receive_line(20)
+            jail.receive_line(SECONDS)
         assert raised.value.reason == "ended"
         assert jail.error_text.endswith("x I cannot go on\n")
         assert len(jail.error_text) == 4_096
@@ -82,61 +84,62 @@ def test_who_ends_early_is_told_with_its_exit_code_and_its_last_words() -> None:
 def test_one_that_reads_no_more_is_heard_to_its_end() -> None:
     """Sending says nothing: what it had answered is still there, and then how it ended."""
     source = "import os; os.close(0); print('answered', flush=True); os._exit(3)"
-    with Jail(python(source), Policy()) as jail:
+    with Jail(python(source), patient()) as jail:
         for _ in range(3):
             jail.send(b"a question\n" * 10_000)
-        assert jail.receive_line(20) == b"answered"
+        assert jail.receive_line(SECONDS) == b"answered"
         with pytest.raises(JailError, match="exit code 3") as raised:
-            jail.receive_line(20)
+            jail.receive_line(SECONDS)
         assert raised.value.reason == "ended"
 
 
 def test_errors_of_earlier_requests_are_kept_and_do_not_add_up() -> None:
     code = "import sys\nfor line in sys.stdin: print('x' * 30_000, file=sys.stderr, flush=True); print(flush=True)"
-    with Jail(python(code), Policy(output_bytes=100_000)) as jail:
+    with Jail(python(code), patient(output_bytes=100_000)) as jail:
         for _ in range(10):
             jail.send(b"\n")
-            jail.receive_line(20)
+            jail.receive_line(SECONDS)
         assert set(jail.error_text) == {"x", "\n"}
 
 
 def test_closing_twice_does_nothing() -> None:
-    jail = Jail(python(ECHO), Policy())
+    jail = Jail(python(ECHO), patient())
     jail.close()
     jail.close()
 
 
 def test_a_jail_leaves_no_descriptor_behind() -> None:
+    gc.collect()  # what others left behind is not to be counted as ours
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - the listing itself holds one
     for _ in range(3):
-        with Jail(python(ECHO), Policy()):
+        with Jail(python(ECHO), patient()):
             pass
         with pytest.raises(JailError):
-            Jail(["/no/such/program"], Policy())
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+            Jail(["/no/such/program"], patient())
+    assert len(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208
 
 
 def test_a_command_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(JailError, match="No such file") as raised:
-        Jail(["/no/such/program"], Policy())
+        Jail(["/no/such/program"], patient())
     assert raised.value.reason == "unavailable"
 
 
 def test_a_run_hands_over_its_input_and_tells_how_it_ended() -> None:
     code = "import sys; data = sys.stdin.read(); print(len(data)); print('talk', file=sys.stderr); sys.exit(4)"
-    finished = run(python(code), Policy(), stdin=b"x" * 300_000)
+    finished = run(python(code), patient(), stdin=b"x" * 300_000)
     assert (finished.exit_code, finished.stdout, finished.stderr) == (4, b"300000\n", b"talk\n")
 
 
 def test_a_run_that_does_not_want_its_input_is_no_failure() -> None:
-    assert run(python("print('done')"), Policy(), stdin=b"x" * 1_000_000).stdout == b"done\n"
+    assert run(python("print('done')"), patient(), stdin=b"x" * 1_000_000).stdout == b"done\n"
 
 
 def test_the_environment_is_what_was_given_and_nothing_of_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARLEY_TOKEN", "secret")
     monkeypatch.setenv("LD_PRELOAD", "/no/such/library.so")
     monkeypatch.setenv("PYTHONPATH", "/no/such/folder")
-    finished = run(python("import os; print(sorted(os.environ.items()))"), Policy(), environment={"GIVEN": "yes"})
+    finished = run(python("import os; print(sorted(os.environ.items()))"), patient(), environment={"GIVEN": "yes"})
     given = {"GIVEN": "yes", "HOME": "/scratch", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "TMPDIR": "/scratch"}
     assert finished.stdout.decode().strip() == str(sorted(given.items()))
     assert finished.stderr == b""
@@ -144,7 +147,7 @@ def test_the_environment_is_what_was_given_and_nothing_of_the_owner(monkeypatch:
 
 def test_a_module_of_ours_and_what_it_needs_can_be_run() -> None:
     many = {f"plugin/part{number}.py": b"x = 1" for number in range(1_000)}
-    policy = Policy(files={"plugin/code.py": b"answer = 42", **many})
+    policy = patient(files={"plugin/code.py": b"answer = 42", **many})
     finished = run(python_command("parley"), policy)
     assert b"Usage" in finished.stdout + finished.stderr
     read = "import runpy; print(runpy.run_path('/app/plugin/code.py')['answer'])"
@@ -172,17 +175,17 @@ one.send(b'pair')
 print(other.recv(10).decode(), len(os.urandom(8)), uuid.uuid4().version)
 print(open('/dev/null', 'w').write('x'), str(datetime.datetime.now(zoneinfo.ZoneInfo('UTC')).tzinfo))
 """
-    finished = run(python(code), Policy(deadline_seconds=60.0))
+    finished = run(python(code), patient())
     assert finished.stdout.decode().splitlines() == ["thread", "loop", "/scratch", "1", "pair 8 4", "1 UTC"], finished
 
 
 def test_it_can_be_ended_by_another_thread() -> None:
-    with Jail(python("print('ready', flush=True); import signal; signal.pause()"), Policy()) as jail:
-        assert jail.receive_line(20) == b"ready"
+    with Jail(python("print('ready', flush=True); import signal; signal.pause()"), patient()) as jail:
+        assert jail.receive_line(SECONDS) == b"ready"
         thread = threading.Thread(target=jail.interrupt)
         thread.start()
         with pytest.raises(JailError) as raised:
-            jail.receive_line(60)
+            jail.receive_line(SECONDS)
         thread.join()
     assert raised.value.reason == "ended"
 
@@ -207,7 +210,7 @@ for attempt in (
         pass
 print(open('/app/plugin.py').read())
 """
-    assert run(python(code), Policy(files={"plugin.py": b"as it was"})).stdout == b"as it was\n"
+    assert run(python(code), patient(files={"plugin.py": b"as it was"})).stdout == b"as it was\n"
 
 
 def test_what_runs_in_scratch_is_read_not_executed() -> None:
@@ -217,5 +220,5 @@ shutil.copy(sys.executable, '/scratch/program')
 os.chmod('/scratch/program', 0o700)
 os.execv('/scratch/program', ['program', '-c', ''])
 """
-    finished = run(python(code), Policy(scratch_bytes=64 * 1024 * 1024))
+    finished = run(python(code), patient(scratch_bytes=64 * 1024 * 1024))
     assert b"PermissionError" in finished.stderr

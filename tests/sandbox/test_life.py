@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from parley.sandbox import Jail, JailError, Policy
+from parley.sandbox import Jail, JailError
 from parley.sandbox.view import interpreter
-from tests.sandbox.conftest import Owner
+from tests.sandbox.conftest import SECONDS, Owner, patient
 from tests.sandbox.ordinary import REPOSITORY
 
 pytestmark = pytest.mark.usefixtures("sandbox")
@@ -58,7 +58,7 @@ def children(pid: int) -> list[int]:
 def wait_for_the_end(descriptors: list[int]) -> None:
     """Waits until every one of these processes is gone."""
     for descriptor in descriptors:
-        assert select.select([descriptor], [], [], 30)[0], "a process is left"
+        assert select.select([descriptor], [], [], SECONDS)[0], "a process is left"
 
 
 @contextmanager
@@ -75,8 +75,8 @@ def python(code: str, *arguments: str) -> list[str]:
 
 
 def test_what_hides_in_a_session_of_its_own_ends_with_the_deadline(marker: str) -> None:
-    with Jail(python(HIDE + THEN_HANG, marker), Policy()) as jail:
-        assert jail.receive_line(20) == b"ready"
+    with Jail(python(HIDE + THEN_HANG, marker), patient()) as jail:
+        assert jail.receive_line(SECONDS) == b"ready"
         assert len(marked(marker)) == 2
         with pytest.raises(JailError) as raised:
             jail.receive_line(0.1)
@@ -91,14 +91,14 @@ def test_what_hides_ends_with_the_command(owner: Owner, marker: str) -> None:
 
 
 def test_without_the_sandbox_it_would_live_on(marker: str) -> None:
-    subprocess.run(python(HIDE + "print('bye')", marker), check=True, timeout=30)
+    subprocess.run(python(HIDE + "print('bye')", marker), check=True, timeout=SECONDS)
     [left] = marked(marker)
     os.kill(left, signal.SIGKILL)
 
 
 def test_closing_a_jail_leaves_nothing(marker: str) -> None:
-    with Jail(python(HIDE + THEN_HANG, marker), Policy()) as jail:
-        assert jail.receive_line(20) == b"ready"
+    with Jail(python(HIDE + THEN_HANG, marker), patient()) as jail:
+        assert jail.receive_line(SECONDS) == b"ready"
         assert len(marked(marker)) == 2
     assert marked(marker) == []
 
@@ -123,8 +123,8 @@ def test_a_jail_dies_with_its_owner_even_if_the_command_does_not_want_to(owner: 
 
 
 def test_a_keeper_that_is_killed_takes_its_jail_along(marker: str) -> None:
-    with Jail(python(HIDE + THEN_HANG, marker), Policy()) as jail:
-        jail.receive_line(20)
+    with Jail(python(HIDE + THEN_HANG, marker), patient()) as jail:
+        jail.receive_line(SECONDS)
         [keeper] = [
             pid for pid in children(os.getpid()) if b"sandbox.inside" in Path(f"/proc/{pid}/cmdline").read_bytes()
         ]
@@ -146,8 +146,8 @@ print(os.getpid(), os.getppid())
 
 
 def test_a_process_in_a_jail_holds_no_privilege(marker: str) -> None:
-    with Jail(python(THEN_HANG, marker), Policy()) as jail:
-        jail.receive_line(20)
+    with Jail(python(THEN_HANG, marker), patient()) as jail:
+        jail.receive_line(SECONDS)
         [pid] = marked(marker)
         status = dict(
             line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from parley.sandbox import Jail, Policy
+from parley.sandbox import Jail
 from parley.sandbox.view import interpreter
-from tests.sandbox.conftest import Owner
+from tests.sandbox.conftest import SECONDS, Owner, patient
 
 MIB = 1024 * 1024
 FORK_UNTIL_REFUSED = """
@@ -52,7 +52,7 @@ def test_whoever_breaks_the_policy_is_ended(owner: Owner, code: str, settings: d
         pytest.param("ctypes.string_at(0)", {}, 128 + 11, id="bad address"),
         pytest.param("os._exit(7)", {}, 7, id="exit"),
         pytest.param("raise SystemExit(3)", {}, 3, id="quit"),
-        pytest.param("while True: pass", {"cpu_seconds": 1}, 128 + 9, id="CPU time"),
+        pytest.param("while True: pass", {"cpu_seconds": 1, "deadline_seconds": 100.0}, 128 + 9, id="CPU time"),
     ],
 )
 def test_an_end_of_its_own_is_told(owner: Owner, code: str, settings: dict[str, Any], exit_code: int) -> None:
@@ -112,9 +112,9 @@ def test_a_limit_is_where_the_policy_puts_it(owner: Owner, code: str, settings: 
 @pytest.mark.usefixtures("sandbox")
 def test_processes_are_counted_for_each_jail_alone() -> None:
     command = [str(interpreter()), "-I", "-S", "-c", FORK_UNTIL_REFUSED + "time.sleep(60)"]
-    policy = Policy(processes=6)
+    policy = patient(processes=6)
     with Jail(command, policy) as one, Jail(command, policy) as other:
-        assert [one.receive_line(20), other.receive_line(20)] == [b"5", b"5"]
+        assert [one.receive_line(SECONDS), other.receive_line(SECONDS)] == [b"5", b"5"]
 
 
 def test_it_gives_way_to_others_and_leaves_no_core_dump(owner: Owner) -> None:

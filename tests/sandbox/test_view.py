@@ -12,6 +12,7 @@ import pytest
 
 from parley.sandbox import JailError, Policy, run
 from parley.sandbox.view import View, follow, interpreter, make_view, package_folder
+from tests.sandbox.conftest import patient
 from tests.sandbox.ordinary import UID
 
 
@@ -79,7 +80,7 @@ def test_a_named_path_is_shown_and_nothing_beside_it(tmp_path: Path) -> None:
     for path in (tmp_path, *tmp_path.parents):
         if path.stat().st_mode & 0o077 == 0:
             path.chmod(0o755)
-    policy = Policy(readable=(tmp_path / "link",))
+    policy = patient(readable=(tmp_path / "link",))
     assert listing(policy, tmp_path, tmp_path / "link") == [["link", "shown"], ["file", "out"]]
     finished = run([str(interpreter()), "-I", "-S", "-c", f"open({str(tmp_path / 'shown' / 'out')!r})"], policy)
     assert b"FileNotFoundError" in finished.stderr
@@ -88,7 +89,7 @@ def test_a_named_path_is_shown_and_nothing_beside_it(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("sandbox")
 def test_of_an_editable_install_only_the_package_is_shown() -> None:
     package = package_folder()
-    shown = listing(Policy(), package.parent, package)
+    shown = listing(patient(), package.parent, package)
     assert "sandbox" in shown[1]
     if package.parent.name != "site-packages":
         assert shown[0] == ["parley"]
@@ -98,7 +99,7 @@ def test_of_an_editable_install_only_the_package_is_shown() -> None:
 def test_the_root_holds_nothing_unexpected() -> None:
     top = {"app", "dev", "scratch", *(Path(path).parts[1] for path in make_view(Policy()).shown)}
     links = {link.parts[1] for link, _ in make_view(Policy()).links}
-    root, etc, devices = listing(Policy(), "/", "/etc", "/dev")
+    root, etc, devices = listing(patient(), "/", "/etc", "/dev")
     assert set(root) == top | links
     assert set(etc) <= {"ld.so.cache", "localtime"}
     assert devices == ["null", "random", "urandom", "zero"]
@@ -106,14 +107,14 @@ def test_the_root_holds_nothing_unexpected() -> None:
 
 @pytest.mark.usefixtures("sandbox")
 def test_the_interpreter_of_a_virtual_environment_works_under_its_own_name() -> None:
-    finished = run([sys.executable, "-I", "-c", "import msgspec, sys; print(sys.prefix)"], Policy())
+    finished = run([sys.executable, "-I", "-c", "import msgspec, sys; print(sys.prefix)"], patient())
     assert finished.stdout.decode().strip() == sys.prefix
 
 
 @pytest.mark.usefixtures("sandbox")
 def test_a_path_where_the_jail_is_put_together_can_be_shown(tmp_path: Path) -> None:
     """The new root is built over a folder of the old one; what is shown is taken before."""
-    assert listing(Policy(readable=(Path("/proc/sys/kernel"),)), "/proc") == [["sys"]]
+    assert listing(patient(readable=(Path("/proc/sys/kernel"),)), "/proc") == [["sys"]]
 
 
 @pytest.mark.usefixtures("sandbox")
@@ -125,7 +126,7 @@ def test_a_program_with_the_user_bit_gives_nothing() -> None:
         program.chmod(0o4755)
         Path(folder).chmod(0o755)
         plainly = subprocess.run([program, "-u"], user=UID, extra_groups=(), capture_output=True, check=True)
-        inside = run([str(program), "-u"], Policy(readable=(program,)))
+        inside = run([str(program), "-u"], patient(readable=(program,)))
     assert plainly.stdout == b"0\n"
     assert inside.stdout.strip().isdigit()
     assert inside.stdout != b"0\n"
