@@ -179,11 +179,33 @@ def test_a_second_broker_on_the_same_file_is_refused_and_so_is_an_open_address(
 
 
 async def test_on_a_full_disk_it_is_not_ready(tmp_path: Path) -> None:
-    full = "import parley.broker.http\nparley.broker.http.DISK_FREE_MIN = 2**62"
-    with broker(tmp_path / "broker", before=full) as process:
+    full = "import parley.serve.disk as disk\ndisk.FULL_BYTES = 2**62"
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    (folder / "broker.toml").write_text(f"[trouble]\ndisk_free_bytes_min = {2**62}\n")
+    with broker(folder, before=full) as process:
         answer = await get(process, "/v1/ready")
         assert (answer.status_code, answer.json()["details"]["reason"]) == (503, "disk_full")
-        assert (await get(process, "/v1/health")).status_code == 200
+        health = await get(process, "/v1/health")
+        assert (health.status_code, health.json()["status"]) == (200, "degraded")
+        assert "the disk is full" in health.json()["problems"][0]
+        assert process.stop() == 0
+    assert '"disk_full"' in folder.with_name("broker.log").read_text()
+
+
+async def test_of_a_disk_that_fills_it_tells_in_time_and_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    (folder / "broker.toml").write_text(f"[trouble]\ndisk_free_bytes_min = {2**62}\n")
+    with broker(folder) as process:
+        ready = await get(process, "/v1/ready")
+        assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+        assert "nearly full" in ready.json()["problems"][0]
+        metrics = (await get(process, "/metrics")).text
+        (line,) = [each for each in metrics.splitlines() if each.startswith("parley_broker_disk_free_bytes ")]
+        assert float(line.split()[1]) > 0
+        assert process.stop() == 0
+    assert '"disk_low"' in folder.with_name("broker.log").read_text()
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:

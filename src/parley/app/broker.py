@@ -184,6 +184,7 @@ def broker_options(settings: BrokerSettings, folder: Path) -> Any:
         synchronous=settings.store.synchronous,
         drain_seconds=server.drain_seconds,
         check_hours=settings.check.every_hours,
+        disk_free_bytes_min=settings.trouble.disk_free_bytes_min,
         policy=policy,
         version=__version__,
     )

@@ -2,10 +2,8 @@
 
 import hmac
 import secrets
-import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -32,15 +30,14 @@ from parley.core.errors import (
     ShuttingDown,
     Unavailable,
 )
-from parley.serve import SECURITY_HEADERS
+from parley.serve import SECURITY_HEADERS, DiskWatch
+from parley.serve.disk import FULL_BYTES
 from parley.wire.answers import error_body
 from parley.wire.mesh_http import JOIN_PATH, MESHES_PATH, CreateMesh, JoinMesh, MeshCreated, SetLimits
 
 T = TypeVar("T")
 BODY_BYTES_MAX: Final = 16 * 1024
 SOCKET_PATH: Final = "/ws"
-DISK_FREE_MIN: Final = 16 * 1024 * 1024
-"""With less than this free a broker's file is about to be refused."""
 
 
 class RouteInfo(NamedTuple):
@@ -53,7 +50,11 @@ class RouteInfo(NamedTuple):
 
 ROUTES: Final = (
     RouteInfo("GET", SOCKET_PATH, "the WebSocket of a daemon"),
-    RouteInfo("GET", "/v1/health", "whether the process answers: version and broker id; never asks the database"),
+    RouteInfo(
+        "GET",
+        "/v1/health",
+        "whether the process answers: version, broker id, and what is degraded; never asks the database",
+    ),
     RouteInfo(
         "GET", "/v1/ready", "200 when the database answers, its disk has room and nobody stops the broker; else 503"
     ),
@@ -73,8 +74,9 @@ class HttpSettings:
     open_creation: bool
     public_url: str
     version: str
-    disk: Path | None = None
-    """The folder of the store, where it is a file."""
+    disk: DiskWatch
+    keeps_file: bool = True
+    """Whether what it accepts goes onto that disk; a database has its own."""
 
 
 class Api:
@@ -109,17 +111,19 @@ class Api:
 
     async def _health(self, _: Request) -> Response:
         setting = self._broker.setting
-        body = {"status": "ok", "version": self._settings.version, "broker_id": setting.broker_id}
-        return _json({**body, "instance_id": setting.broker_instance})
+        problems = self._settings.disk.seen.problems
+        status = "degraded" if problems else "ok"
+        body = {"status": status, "version": self._settings.version, "broker_id": setting.broker_id}
+        return _json({**body, "instance_id": setting.broker_instance, "problems": problems})
 
     async def _ready(self, _: Request) -> Response:
         if self._broker.stopping:
             raise ShuttingDown("The broker is shutting down")
-        disk = self._settings.disk
-        if disk is not None and (free := shutil.disk_usage(disk).free) < DISK_FREE_MIN:
-            raise ServiceUnavailable("The broker's disk is full", reason="disk_full", free_bytes=free)
+        look = self._settings.disk.now()
+        if self._settings.keeps_file and look.disk.free_bytes < FULL_BYTES:
+            raise ServiceUnavailable("The broker's disk is full", reason="disk_full", free_bytes=look.disk.free_bytes)
         await self._broker.gate.run(lambda tx: tx.one("SELECT value FROM meta WHERE key = 'epoch'"))
-        return _json({"status": "ready"})
+        return _json({"status": "ready", **({"problems": look.problems} if look.problems else {})})
 
     async def _metrics(self, _: Request) -> Response:
         metrics = self._broker.metrics

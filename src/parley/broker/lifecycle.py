@@ -38,7 +38,7 @@ from parley.core.errors import BindRefused, StartupFailed, WriterLockHeld
 from parley.core.exits import Exit
 from parley.core.ids import new_uuid
 from parley.core.metrics import BROKER_METRICS
-from parley.serve import BoundSocket, InstanceLock, TokenStore, bind, check_bind, register_secret
+from parley.serve import BoundSocket, DiskWatch, InstanceLock, TokenStore, bind, check_bind, register_secret
 from parley.serve.metrics import Metrics
 from parley.sqlite import Checkpointer, Synchronous
 
@@ -47,6 +47,9 @@ POSTGRESQL: Final = ("postgresql://", "postgres://")
 FIRST_SLUG, FIRST_NAME = "home", "Home"
 FIRST_CHECK_SECONDS: Final = 300.0
 """A start has better things to do than to look at all rows, and whoever restarts daily wants it done, too."""
+
+DISK_SECONDS: Final = 10.0
+"""How often the free space is looked at."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class BrokerOptions:
     drain_seconds: float = 10.0
     check_hours: float = 24.0
     """How often all rows are looked at; 0 never."""
+    disk_free_bytes_min: int = 1024 * 1024 * 1024
+    """With less free space it says that it is degraded."""
     policy: Policy = field(default=DEFAULT_POLICY)
     version: str = ""
 
@@ -176,6 +181,9 @@ class _Serving:
         self._bound = bound
         self._instance = instance
         self._stopping = asyncio.Event()
+        self._keeps_file = not options.store.startswith(POSTGRESQL)
+        place = Path(options.store).parent if self._keeps_file else options.folder
+        self._disk = DiskWatch(place, options.disk_free_bytes_min)
         self._tokens = TokenStore(options.folder / "creation-token", clock, 0)
         scheme = "wss" if options.tls_cert is not None else "ws"
         host = f"[{options.host}]" if ":" in options.host else options.host
@@ -192,7 +200,7 @@ class _Serving:
             port=self._bound.port,
             url=self._url,
             tls=self._options.tls_cert is not None,
-            store="postgresql" if self._options.store.startswith(POSTGRESQL) else "sqlite",
+            store="sqlite" if self._keeps_file else "postgresql",
             tls_cert="" if self._options.tls_cert is None else str(self._options.tls_cert.absolute()),
         )
 
@@ -210,7 +218,10 @@ class _Serving:
         server = self._server(broker)
         serving = asyncio.create_task(server.serve(sockets=[self._bound.socket]))
         timing = asyncio.create_task(broker.run_timers())
-        checking = asyncio.create_task(self._check_now_and_then(metrics))
+        watching = [
+            asyncio.create_task(self._check_now_and_then(metrics)),
+            asyncio.create_task(self._watch_disk(metrics)),
+        ]
         try:
             await _until_started(server, serving)
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -223,9 +234,23 @@ class _Serving:
             stop.cancel()
             outdated.cancel()
         finally:
-            checking.cancel()
+            for task in watching:
+                task.cancel()
             await self._end(broker, gate, checkpointer, server, serving, timing)
         return Exit.OK if self._stopping.is_set() else Exit.ERROR
+
+    async def _watch_disk(self, metrics: Metrics) -> None:
+        """Tells of a disk that fills before it is full, once, and once that there is room again."""
+        while True:
+            changed = self._disk.look()
+            disk, level, least = self._disk.seen
+            metrics.set("parley_broker_disk_free_bytes", disk.free_bytes)
+            metrics.set("parley_broker_disk_free_ratio", disk.free_ratio)
+            if changed:
+                report = {"ok": self._log.info, "low": self._log.warning, "full": self._log.error}[level]
+                name = "disk_freed" if level == "ok" else f"disk_{level}"
+                report(name, free_bytes=disk.free_bytes, disk_free_bytes_min=least)
+            await asyncio.sleep(DISK_SECONDS)
 
     async def _check_now_and_then(self, metrics: Metrics) -> None:
         period = self._options.check_hours * 3600
@@ -317,8 +342,9 @@ class _Serving:
 
     def _server(self, broker: Broker) -> uvicorn.Server:
         options = self._options
-        disk = None if options.store.startswith(POSTGRESQL) else Path(options.store).parent
-        settings = HttpSettings(self._tokens.current, options.open_creation, self._url, options.version, disk)
+        settings = HttpSettings(
+            self._tokens.current, options.open_creation, self._url, options.version, self._disk, self._keeps_file
+        )
         return _Server(
             uvicorn.Config(
                 Api(broker, settings).app(),

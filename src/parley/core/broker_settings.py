@@ -91,6 +91,15 @@ class CheckTable:
 
 
 @dataclass(frozen=True, slots=True)
+class TroubleTable:
+    """``[trouble]``"""
+
+    disk_free_bytes_min: int = setting_key(
+        1024 * MIB, "below this free space the broker says that it is degraded", low=0
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerSettings:
     """All of ``broker.toml``."""
 
@@ -101,6 +110,7 @@ class BrokerSettings:
     retention: RetentionTable = RetentionTable()
     mesh: MeshTable = MeshTable()
     check: CheckTable = CheckTable()
+    trouble: TroubleTable = TroubleTable()
 
 
 def broker_setting_specs() -> Iterator[SettingSpec]:

@@ -1,6 +1,6 @@
 """The catalogue of a daemon's metrics, as for a hub."""
 
-from parley.core.metrics import MetricSpec
+from parley.core.metrics import MIB, MetricSpec
 
 DAEMON_METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_daemon_meshes", "gauge", "meshes that the daemon serves"),
@@ -12,6 +12,16 @@ DAEMON_METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_daemon_outbox_share", "gauge", "how full the outbox is, from 0 to 1", warn=0.8, critical=0.95),
     MetricSpec("parley_daemon_inbox_unseen", "gauge", "messages that nobody has seen"),
     MetricSpec("parley_daemon_inbox_undecryptable", "gauge", "messages that no key opens", warn=1),
+    MetricSpec(
+        "parley_daemon_disk_free_bytes",
+        "gauge",
+        "free space on the disk of the daemon's folder",
+        (),
+        1024 * MIB,
+        500 * MIB,
+        low_is_bad=True,
+    ),
+    MetricSpec("parley_daemon_disk_free_ratio", "gauge", "free share of that disk", (), 0.10, 0.05, low_is_bad=True),
     MetricSpec("parley_daemon_streams", "gauge", "streams of events open now"),
     MetricSpec("parley_daemon_uptime_seconds", "gauge", "time since the daemon started"),
     MetricSpec("parley_daemon_events_total", "counter", "events in the daemon's log, by kind", ("kind",)),

@@ -77,6 +77,15 @@ class CloneTable:
 
 
 @dataclass(frozen=True, slots=True)
+class TroubleTable:
+    """``[trouble]``"""
+
+    disk_free_bytes_min: int = setting_key(
+        1024 * MIB, "below this free space the daemon says that it is degraded", low=0
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class CryptoTable:
     """``[crypto]``"""
 
@@ -94,6 +103,7 @@ class DaemonSettings:
     reconnect: ReconnectTable = ReconnectTable()
     clone: CloneTable = CloneTable()
     crypto: CryptoTable = CryptoTable()
+    trouble: TroubleTable = TroubleTable()
 
 
 AT_START: Final = frozenset(

@@ -24,14 +24,14 @@ from parley.core.daemon_errors import (
     RowNotFound,
 )
 from parley.core.daemon_settings import DaemonSettings
-from parley.core.errors import InvalidInput, LocalError, PayloadTooLarge, ServiceUnavailable
+from parley.core.errors import InvalidInput, LocalError, ParleyError, PayloadTooLarge, ServiceUnavailable
 from parley.core.ids import new_uuid
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.feed import Feed
 from parley.daemon.hooks.config import load_hooks
 from parley.daemon.hooks.gate import SendGate
 from parley.daemon.hooks.runner import HookRunner
-from parley.daemon.inbox.events import DaemonEvent, append_event, prune_events
+from parley.daemon.inbox.events import DaemonEvent, EventKind, append_event, prune_events
 from parley.daemon.inbox.reading import message as inbox_message
 from parley.daemon.inbox.retention import prune_inbox
 from parley.daemon.key_archive import KeyArchive
@@ -55,6 +55,7 @@ from parley.daemon.roster import Roster, resolve
 from parley.daemon.sealer import seal
 from parley.daemon.sessions import MARK, Session, Sessions, addressed, signed
 from parley.daemon.store import IN, OUT, DaemonStore
+from parley.serve import DiskWatch
 from parley.wire.broker import Priority
 from parley.wire.daemon_home import DaemonHome
 
@@ -126,6 +127,7 @@ class Daemon:
         self._host_fingerprint = host_fingerprint
         self._upkeep: asyncio.Task[None] | None = None
         self._pressed = False
+        self.disk = DiskWatch(home.root, settings.trouble.disk_free_bytes_min)
         self._share, self._share_at = 0.0, float("-inf")
 
     @property
@@ -200,6 +202,7 @@ class Daemon:
     def apply(self, settings: DaemonSettings) -> None:
         """Goes on with other settings."""
         self.settings = settings
+        self.disk.least_bytes = settings.trouble.disk_free_bytes_min
         self.feed.limit(settings.ipc.streams_max, settings.ipc.stream_queue_max)
         for mesh in self.meshes.values():
             mesh.tune(settings)
@@ -384,13 +387,36 @@ class Daemon:
         return ended is not None and ended.details.get("close_code") == HELLO_REFUSED
 
     async def _keep_up(self) -> None:
-        """Once a minute: forgets what is old, ends sessions that are over, and tells of an outbox that fills."""
+        """Once a minute: forgets what is old, ends sessions that are over, and tells of what fills."""
         while True:
             await self.upkeep()
             await asyncio.sleep(UPKEEP_SECONDS)
 
     async def upkeep(self) -> None:
-        """One round."""
+        """One round. What a full disk keeps it from doing is done in a later one."""
+        try:
+            await self._watch_disk()
+            await self._tidy_up()
+        except ParleyError as error:
+            self.log.warning("upkeep_failed", code=error.code, problem=error.message)
+
+    async def _watch_disk(self) -> None:
+        """Tells of a disk that is nearly full, in the log and as an event; and when there is room again."""
+        if not self.disk.look():
+            return
+        seen, now_ms = self.disk.seen, self.clock.now_ms()
+        kind: EventKind = "disk_freed" if seen.level == "ok" else "disk_low"
+        data = {
+            "disk": seen.level,
+            "free_bytes": seen.disk.free_bytes,
+            "disk_free_bytes_min": seen.least_bytes,
+        }
+        report = self.log.info if seen.level == "ok" else self.log.warning
+        report(kind, **data)
+        event = await self.store.write_inbox(lambda db: append_event(db, kind, data, now_ms=now_ms))
+        self.feed.publish([event])
+
+    async def _tidy_up(self) -> None:
         now_ms = self.clock.now_ms()
         sent_before = now_ms - round(self.settings.outbox.prune_days * DAY_MS)
         arrived_before = now_ms - round(self.settings.inbox.retention_days * DAY_MS)

@@ -6,14 +6,13 @@ that says so, and reads go on. The gate opens again by itself when the trouble i
 
 import asyncio
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from parley.core.clock import iso
 from parley.core.errors import ParleyError, ServiceUnavailable
 from parley.hub.rules.idempotency import forget_before
-from parley.serve import Snapshot
+from parley.serve import Snapshot, look_at_disk
 from parley.sqlite import wal_bytes
 from parley.workspace.queries.coordination import count_coordination
 
@@ -125,8 +124,7 @@ class Monitor:
         path = self._hub.store.path
         self.db_bytes = path.stat().st_size if path.exists() else 0
         self.wal_bytes = wal_bytes(path)
-        usage = shutil.disk_usage(path.parent)
-        self.disk_free_bytes, self._disk_bytes = usage.free, usage.total
+        self.disk_free_bytes, self._disk_bytes = look_at_disk(path.parent)
 
     def _refusal(self) -> ParleyError | None:
         trouble = self._hub.settings.trouble

@@ -1,5 +1,5 @@
 """What any of our servers needs: instance lock, bind rules, token, a page's codes and sessions, Host and Origin,
-limiter, request ids, drain, logs, metrics.
+limiter, request ids, drain, free disk, logs, metrics.
 
 Logs and metrics stand on libraries that take a third of a second to load. Commands that only look at the lock or the
 token use this room too, so those two are loaded when they are first asked for.
@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from parley.serve.bind import BoundSocket, bind, check_bind
+from parley.serve.disk import DiskWatch, look_at_disk
 from parley.serve.drain import InFlight
 from parley.serve.limiter import Decision, RateLimiter
 from parley.serve.lock import Holder, InstanceLock, probe
@@ -30,6 +31,7 @@ __all__ = [
     "Alert",
     "BoundSocket",
     "Decision",
+    "DiskWatch",
     "Holder",
     "InFlight",
     "InstanceLock",
@@ -47,6 +49,7 @@ __all__ = [
     "configure",
     "forget_secret",
     "host_allowed",
+    "look_at_disk",
     "origin_allowed",
     "probe",
     "register_secret",

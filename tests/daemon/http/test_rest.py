@@ -5,10 +5,13 @@ import hashlib
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import msgspec
 
 from parley.core.daemon_metrics import DAEMON_METRICS
+from parley.core.daemon_settings import TroubleTable
+from parley.core.errors import ServiceUnavailable
 from parley.daemon.outbox.rows import by_client_id
 from tests.daemon.desk import BOB, Desk, MakeDesk
 from tests.daemon.http.test_stream import arrive, read
@@ -143,6 +146,32 @@ async def test_version_health_and_the_meshes_are_told_without_secrets(desk: Desk
     meshes = await desk.unix.get("/v1/meshes")
     assert desk.daemon.memberships.get("team").seed not in meshes.text
     assert "aa" * 32 not in meshes.text
+
+
+async def test_of_a_disk_that_fills_it_tells_once_and_that_there_is_room_again(make_desk: MakeDesk) -> None:
+    desk = await make_desk(trouble={"disk_free_bytes_min": 0})
+    before = (await desk.unix.get("/v1/health")).json()
+    assert (before["degraded"], before["problems"], before["disk_free_bytes"] > 0) == (False, [], True)
+    for least in (2**62, 0):
+        desk.daemon.apply(replace(desk.daemon.settings, trouble=TroubleTable(least)))
+        for _ in range(2):
+            await desk.daemon.upkeep()
+        health = (await desk.unix.get("/v1/health")).json()
+        assert (health["ok"], health["degraded"]) == (True, least > 0)
+    events = [each for each in await read(desk, 2, params={"after": "0"}) if each.kind.startswith("disk")]
+    assert [(each.kind, each.data["disk"]) for each in events] == [("disk_low", "low"), ("disk_freed", "ok")]
+    assert b'"disk_low"' in desk.log.getvalue()
+
+
+async def test_what_a_disk_keeps_the_upkeep_from_doing_is_told_and_done_later(desk: Desk) -> None:
+    await desk.daemon.upkeep()
+    assert b'"upkeep_failed"' not in desk.log.getvalue()
+    desk.daemon.store.outbox.refuse_with = ServiceUnavailable("The disk is full", reason="disk_full")
+    await desk.daemon.upkeep()
+    assert desk.log.getvalue().count(b'"upkeep_failed"') == 1
+    desk.daemon.store.outbox.refuse_with = None
+    await desk.daemon.upkeep()
+    assert desk.log.getvalue().count(b'"upkeep_failed"') == 1
 
 
 async def test_every_metric_is_there_from_the_start(desk: Desk) -> None:

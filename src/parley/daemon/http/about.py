@@ -75,8 +75,12 @@ def health(daemon: "Daemon") -> dict[str, Any]:
     unseen, sealed = daemon.store.read_inbox(unseen_and_sealed)
     meshes = list(daemon.meshes.values())
     open_meshes = [mesh for mesh in meshes if mesh.runner.status == "open"]
+    disk = daemon.disk.now()
     return {
         "ok": True,
+        "degraded": bool(disk.problems),
+        "problems": disk.problems,
+        "disk_free_bytes": disk.disk.free_bytes,
         "pid": os.getpid(),
         "instance_id": daemon.instance_id,
         "daemon_version": __version__,
@@ -127,6 +131,8 @@ def set_gauges(daemon: "Daemon", metrics: "Metrics") -> None:
         ("outbox_share", now["outbox_share"]),
         ("inbox_unseen", now["unseen"]),
         ("inbox_undecryptable", now["undecryptable"]),
+        ("disk_free_bytes", now["disk_free_bytes"]),
+        ("disk_free_ratio", daemon.disk.now().disk.free_ratio),
         ("streams", now["streams"]),
         ("uptime_seconds", now["uptime_s"]),
     ):

@@ -15,6 +15,8 @@ EventKind = Literal[
     "peer_leave",
     "broker_status",
     "outbox_pressure_high",
+    "disk_low",
+    "disk_freed",
     "inbox_corruption_recovered",
     "feature_negotiation_failed",
     "hook_executed",

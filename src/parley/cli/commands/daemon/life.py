@@ -92,6 +92,8 @@ def status(call: Call) -> int:
         return Exit.OK
     call.out.line(f"The daemon (process {health['pid']}) has been running for {health['uptime_s']} s.")
     call.out.line(f"  listens on {health['socket']}{_and_port(health['port'])}")
+    for problem in health["problems"]:
+        call.out.line(f"  degraded: {problem}")
     call.out.line(f"  to be sent: {health['queue_depth']}, in flight: {health['inflight']}, dead: {health['dead']}")
     call.out.line(f"  bytes on disk: outbox {health['outbox_bytes']}, inbox {health['inbox_bytes']}")
     call.out.line(f"  unseen: {health['unseen']}, not readable: {health['undecryptable']}")
