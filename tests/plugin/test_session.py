@@ -217,7 +217,8 @@ def test_a_crash_says_the_last_words() -> None:
 @pytest.mark.parametrize(
     ("body", "reason", "told"),
     [
-        ("return ['x' * 2_000_000]", "error", "enrich() returned 2000"),
+        ("return ['x' * 2_000_000]", "error", "enrich() returned too many bytes"),
+        ("return ['x' * 100_000_000]", "error", "enrich() returned too many bytes"),
         ("return [{'kind': 'k', 'span': {'start': 0, 'end': 1}}] * 501", "invalid", "more than 500 results"),
         (
             "return [{'kind': 'k', 'span': {'start': 0, 'end': 1}, 'data': {'a': 'x' * 20000}}]",

@@ -15,7 +15,7 @@ REASONS = {
     "leave": {"crash"},
     "bomb": {"timeout"},
     "allocate": {"error"},
-    "large": {"crash", "error", "timeout"},  # out of memory on the way, or too large at its end, or slow about it
+    "large": {"error", "timeout"},  # too large, or slow about it
     "endless": {"output"},
     "raises": {"error"},
     "wrong_shape": {"invalid"},
