@@ -141,6 +141,8 @@ def test_a_message_goes_from_one_home_to_another_and_back(world: World) -> None:
     sent = world.ann.asks("send", "bob", "hello", "--id", "m-1")
     assert (sent["client_message_id"], sent["delivery"]) == ("m-1", "queued")
     bob.gets("hello")
+    world.ann.until(lambda client: client.get("/v1/outbox/m-1")["status"] == "done")
+    assert " of 1" in world.ann.types("daemon", "outbox", "list").out
     assert "hello" in bob.types("inbox").out
     assert "Nothing has arrived." in bob.types("inbox").err
     assert bob.types("send", "*", "to all").code == 0

@@ -6,6 +6,7 @@ import secrets
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -98,6 +99,40 @@ async def test_a_recipient_that_was_off_gets_everything_later(pair: tuple[Desk, 
     again = await make_desk(name="bob", empty=True)
     await again.until(lambda: len(again.bodies()) == 20)
     assert sorted(map(str, again.bodies()), key=int) == [str(number) for number in range(20)]
+
+
+async def test_a_list_tells_who_has_what_was_sent_and_guesses_nothing(
+    pair: tuple[Desk, Desk], make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = pair
+
+    async def listed() -> list[dict[str, object] | None]:
+        items = (await alice.unix.get("/v1/outbox?reached=true")).json()["items"]
+        assert all(each["status"] == "done" for each in items)
+        return [each["reached"] for each in items]
+
+    await bob.close()
+    await sends(alice, "bob", "one")
+    await sends(alice, "*", "two")
+    await alice.until(lambda: alice.states() == {"done": 2})
+    asked: list[str] = []
+    ask = alice.daemon.mesh(None).runner.ask
+
+    def counted(method: str, params: dict[str, Any] | None = None) -> Any:
+        asked.append(method)
+        return ask(method, params)
+
+    monkeypatch.setattr(alice.daemon.mesh(None).runner, "ask", counted)
+    assert await listed() == [{"recipients": 1, "delivered": 0, "dead": 0}] * 2
+    assert asked.count("messages_reached") == 1
+    assert "reached" not in (await alice.unix.get("/v1/outbox")).json()["items"][0]
+    bob = await make_desk(name="bob", empty=True)
+    await bob.until(lambda: len(bob.bodies()) == 2)
+    async with asyncio.timeout(60):
+        while await listed() != [{"recipients": 1, "delivered": 1, "dead": 0}] * 2:
+            pass  # bob's word may still be on its way to the broker
+    await alice.daemon.mesh(None).runner.stop()
+    assert await listed() == [None, None]
 
 
 async def test_a_broker_that_is_killed_in_mid_stream_loses_and_doubles_nothing(

@@ -177,6 +177,11 @@ def _message_status(tx: Tx, caller: Member, params: wire.MessageStatus) -> Done:
     return Done(messages.message_status(tx, caller.mesh_id, caller.member_id, params.client_message_id))
 
 
+def _messages_reached(tx: Tx, caller: Member, params: wire.MessagesReached) -> Done:
+    ids = params.client_message_ids
+    return Done({"messages": messages.messages_reached(tx, caller.mesh_id, caller.member_id, ids)})
+
+
 def _redeliver(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
     return Done({"deliveries": messages.redeliver(tx, caller.member_id)}, (caller.member_id,))
 
@@ -312,6 +317,7 @@ _HANDLERS: Final[dict[str, Callable[[Tx, Member, Any], Done]]] = {
     "block": _block,
     "unblock": _unblock,
     "message_status": _message_status,
+    "messages_reached": _messages_reached,
     "redeliver": _redeliver,
     "rotate_key": _rotate_key,
     "leave": _leave,
@@ -332,5 +338,17 @@ _HANDLERS: Final[dict[str, Callable[[Tx, Member, Any], Done]]] = {
     "audit": _audit,
 }
 _READING: Final = frozenset(
-    ("peers", "members", "topics", "grants", "message_status", "mesh", "keys_wanted", "keys", "invites", "audit")
+    (
+        "peers",
+        "members",
+        "topics",
+        "grants",
+        "message_status",
+        "messages_reached",
+        "mesh",
+        "keys_wanted",
+        "keys",
+        "invites",
+        "audit",
+    )
 )

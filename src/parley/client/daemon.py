@@ -109,7 +109,7 @@ class DaemonClient:
         return self.get("/v1/inbox", **filters)
 
     def outbox(self, **filters: Any) -> dict[str, Any]:
-        """What was to be sent: ``status``, ``mesh``, ``limit``."""
+        """What was to be sent: ``status``, ``mesh``, ``limit``, and ``reached`` to learn who has it."""
         return self.get("/v1/outbox", **filters)
 
     def peers(self, mesh: str | None = None) -> list[dict[str, Any]]:

@@ -104,7 +104,7 @@ class AsyncDaemonClient:
         return await self.get("/v1/inbox", **filters)
 
     async def outbox(self, **filters: Any) -> dict[str, Any]:
-        """What was to be sent: ``status``, ``mesh``, ``limit``."""
+        """What was to be sent: ``status``, ``mesh``, ``limit``, and ``reached`` to learn who has it."""
         return await self.get("/v1/outbox", **filters)
 
     async def peers(self, mesh: str | None = None) -> list[dict[str, Any]]:

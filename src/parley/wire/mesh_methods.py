@@ -128,6 +128,12 @@ class MessageStatus(msgspec.Struct, frozen=True):
     client_message_id: ClientKey
 
 
+class MessagesReached(msgspec.Struct, frozen=True):
+    """Messages that the member sent."""
+
+    client_message_ids: Annotated[list[ClientKey], Meta(max_length=limits.MESSAGES_REACHED_MAX)]
+
+
 class Page(msgspec.Struct, frozen=True):
     """What comes after a number, so many at most."""
 
@@ -170,6 +176,12 @@ METHODS: Final[dict[str, Method]] = {
     "unblock": Method(OfMember, "member", "member_id, capabilities", "take everything from a peer again"),
     "message_status": Method(
         MessageStatus, "member", "broker_message_id, history_id, deliveries", "what became of an own message"
+    ),
+    "messages_reached": Method(
+        MessagesReached,
+        "member",
+        "messages",
+        "how many recipients of own messages have them, and how many never will, in one answer",
     ),
     "redeliver": Method(
         Nothing, "member", "deliveries", "deliver again what the broker still has, to a member that lost it"

@@ -20,7 +20,7 @@ from parley.broker.rules.members import (
     rotate_key,
     set_role,
 )
-from parley.broker.rules.messages import message_status, redeliver
+from parley.broker.rules.messages import message_status, messages_reached, redeliver
 from parley.broker.rules.orphans import find_orphans
 from parley.broker.rules.retention import sweep, sweep_leases
 from parley.broker.rules.topics import list_topics, subscribe, unsubscribe
@@ -233,6 +233,20 @@ def test_a_sender_learns_what_became_of_its_own_messages_alone(circle: Circle) -
         circle.store.call(lambda tx: message_status(tx, circle.mesh_id, circle.bob.member_id, "c1"))
     assert circle.store.call(lambda tx: redeliver(tx, circle.bob.member_id)) == 1
     assert len(circle.claim(circle.bob)) == 1
+
+
+def test_a_sender_learns_of_many_messages_at_once_how_far_they_came(circle: Circle) -> None:
+    def reached(sender: Member, *ids: str) -> dict[str, tuple[int, int, int]]:
+        found = circle.store.call(lambda tx: messages_reached(tx, circle.mesh_id, sender.member_id, list(ids)))
+        return {each["client_message_id"]: (each["recipients"], each["delivered"], each["dead"]) for each in found}  # type: ignore[misc]
+
+    circle.accepted(circle.ann, make_send("c1", "queue", "*"))
+    circle.accepted(circle.ann, make_send("c2", "dm", key("bob")))
+    circle.acknowledge(circle.bob, *circle.claim(circle.bob, count=1))
+    circle.store.call(lambda tx: end_membership(tx, circle.mesh_id, circle.cid.member_id, "left"))
+    assert reached(circle.ann, "c1", "c2", "none") == {"c1": (2, 1, 1), "c2": (1, 0, 0)}
+    assert reached(circle.ann) == {}
+    assert reached(circle.bob, "c1", "c2") == {}
 
 
 def test_what_is_old_goes_and_its_id_stays_until_nobody_can_be_sending_it(circle: Circle) -> None:

@@ -6,6 +6,7 @@ from parley.core.clock import parse_iso
 from parley.core.errors import InvalidInput, ParleyError
 from parley.daemon.daemon import DAY_MS, Asked
 from parley.daemon.http.bodies import Drop, Prune, Requeue, Seen, SendBody, TopicPost
+from parley.daemon.http.reached import reached
 from parley.daemon.http.shell import Answer, Call, session_of
 from parley.daemon.http.views import message_view, row_view
 from parley.daemon.inbox.reading import Filter, mark_seen, page, search, unseen_and_sealed
@@ -144,7 +145,11 @@ async def get_outbox(daemon: "Daemon", call: Call) -> Answer:
     mesh_id = None if mesh is None else daemon.memberships.get(mesh).mesh_id
     limit = _limit(call, OUTBOX_LIMIT_DEFAULT, OUTBOX_LIMIT_MAX)
     rows = daemon.store.read_outbox(lambda db: list_rows(db, status=asked, mesh_id=mesh_id, limit=limit))
-    return Answer(200, {"items": [row_view(row, slug_of(daemon, row.mesh_id)) for row in rows]})
+    items = [row_view(row, slug_of(daemon, row.mesh_id)) for row in rows]
+    if flag(call, "reached", default=False):
+        known = await reached(daemon, rows)
+        items = [{**item, "reached": known.get(item["client_message_id"])} for item in items]
+    return Answer(200, {"items": items})
 
 
 async def get_row(daemon: "Daemon", call: Call) -> Answer:

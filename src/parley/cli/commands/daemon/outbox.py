@@ -25,7 +25,10 @@ def list_(
     mesh: MeshOption = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="Only the newest so many.")] = 50,
 ) -> None:
-    """List rows, newest first."""
+    """List rows, newest first.
+
+    What is done is with the broker; of how many recipients how many have it is said where the broker can be asked.
+    """
     chosen = [
         name
         for name, wanted in (
@@ -40,15 +43,15 @@ def list_(
     if len(chosen) > 1:
         raise InvalidInput("Choose one state")
     with daemon_client() as client:
-        found = client.outbox(status=chosen[0] if chosen else None, mesh=mesh, limit=limit)
+        found = client.outbox(status=chosen[0] if chosen else None, mesh=mesh, limit=limit, reached=True)
     if call.json:
         call.out.data(found)
         return
     rows = [
-        (each["id"], each["status"], each["mesh"], each["to"], each["attempts"], each["last_error"] or "")
+        (*(each[name] for name in ("id", "status", "mesh", "to", "attempts")), _reached(each), each["last_error"] or "")
         for each in found["items"]
     ]
-    call.out.table(["id", "status", "mesh", "to", "tries", "error"], rows, empty="The outbox is empty.")
+    call.out.table(["id", "status", "mesh", "to", "tries", "reached", "error"], rows, empty="The outbox is empty.")
 
 
 @command(outbox_app, "inspect")
@@ -122,6 +125,19 @@ def prune(
         call.out.data(found)
     else:
         call.out.line(f"{found['pruned']} messages were forgotten.")
+
+
+def _reached(item: dict[str, Any]) -> str:
+    """How far a message has come, as far as anybody can say now."""
+    if item["status"] != "done":
+        return ""
+    known: dict[str, int] | None = item["reached"]
+    if known is None:
+        return "accepted by the broker"
+    if not known["recipients"]:
+        return "accepted by the broker, for nobody"
+    dead = f", {known['dead']} never will be" if known["dead"] else ""
+    return f"delivered to {known['delivered']} of {known['recipients']}{dead}"
 
 
 def _one(row: str | None, row_id: str | None) -> str:
