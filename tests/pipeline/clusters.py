@@ -22,6 +22,8 @@ from tests.pipeline.bronze import bronze_problems
 from tests.pipeline.logs import log_rows, make_hub
 
 STEPS = 60
+CORES = 2
+"""Of each Spark that is tried."""
 HOME = Path(pyspark.__file__).parent
 START_SECONDS = 240.0
 STOP_SECONDS = 60.0
@@ -52,6 +54,8 @@ def smoke(folder: Path, *options: str) -> list[str]:
     problems = [f"{name} {count} of {logged} events" for name, count in counts.items() if count != logged]
     if not found["messages"]:
         problems.append("no messages were folded")
+    if found["cores"] != CORES:
+        problems.append(f"{found['cores']} cores were counted")
     if "--whole" in options and not Path(found["report"]).is_file():
         problems.append("there is no report")
     return problems + bronze_problems(Lake.open(folder / "lake"), hubs)

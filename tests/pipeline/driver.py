@@ -16,9 +16,10 @@ from parley.pipeline import ingest as ingesting
 from parley.pipeline.hubs import find_hubs
 from parley.pipeline.lake import Lake
 from parley.pipeline.lake.commit import commit
+from parley.pipeline.rounds import Rounds
 from parley.pipeline.session import open_session
 
-ROUND_EVENTS = 60
+ROUNDS = Rounds(first=60, growth=1)
 """Small, so that a kill meets every part of a round often."""
 INLINE_EVENTS = 1 << 60
 
@@ -47,7 +48,7 @@ def main() -> None:
                 spark,
                 lake,
                 find_hubs([options.pattern]),
-                round_events=ROUND_EVENTS,
+                rounds=ROUNDS,
                 inline_events=INLINE_EVENTS if options.inline else 0,
             )
             print(report.events, flush=True)

@@ -18,6 +18,7 @@ from parley.pipeline.hubs import find_hubs
 from parley.pipeline.ingest import ingest
 from parley.pipeline.lake import Lake, register_views
 from parley.pipeline.progress import Silent
+from parley.pipeline.session import cores_of
 from parley.pipeline.silver import build_silver
 
 
@@ -43,6 +44,7 @@ def main() -> None:
         "ingested": report.events,
         "by_sql": spark.sql("select count(distinct db_id, event_id) as n from bronze_events").collect()[0].n,
         "messages": messages(events, read_facts(events)).count(),
+        "cores": cores_of(spark),
     }
     if options.whole:
         build_silver(spark, lake, inline_events=0)

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from parley.core.pipeline_errors import LakeConflict
+from parley.pipeline import session
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.ingest import cursor_name, day_of, ingest, write_range
 from parley.pipeline.lake import Lake, Step, commit, cursor, discard, read_table
 from parley.pipeline.lake.catalogue.bronze import EVENTS
+from parley.pipeline.rounds import TASKS_PER_CORE, Rounds
+from parley.pipeline.session import cores_of
 from parley.pipeline.source.ranges import EventRange
 from parley.workspace import discovery
 from tests.pipeline.bronze import bronze_problems, bronze_rows
@@ -37,11 +40,23 @@ def test_a_run_takes_every_event_of_every_hub_and_the_next_one_finds_nothing_new
 
 def test_a_run_goes_on_from_the_cursor_in_rounds(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
     hub = make_hub(tmp_path / "hub", 90)
-    assert ingest(spark, lake, [hub], round_events=40, inline_events=0).commits == 3
+    assert ingest(spark, lake, [hub], rounds=Rounds(first=40, growth=1), inline_events=0).commits == 3
     append(discovery.at(tmp_path / "hub"), range(90, 100))
     assert ingest(spark, lake, [hub]).events == 10
     assert cursor(lake, EVENTS, cursor_name(hub.db_id)) == 100
     assert bronze_problems(lake, [hub]) == []
+
+
+def test_a_round_is_as_large_as_the_cores_are_many(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
+    hub, rounds = make_hub(tmp_path / "hub", 100), Rounds(first=10, task=3, growth=1_000)
+    size = cores_of(spark) * TASKS_PER_CORE * rounds.task
+    report = ingest(spark, lake, [hub], rounds=rounds, inline_events=0)
+    assert report.commits == 1 + -(-90 // size)
+    assert bronze_problems(lake, [hub]) == []
+
+
+def test_cores_are_counted_alike_with_a_context_and_without_one(spark: "SparkSession") -> None:
+    assert session._cores_by_query(spark) == cores_of(spark) > 0  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_cursor_that_another_run_moved_refuses_the_commit(lake: Lake, tmp_path: Path) -> None:

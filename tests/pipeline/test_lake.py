@@ -38,6 +38,7 @@ from parley.pipeline.lake.files import TableWriter
 from parley.pipeline.lake.holdings import Holding, read_holdings
 from parley.pipeline.lake.reading import bounds_meet
 from parley.pipeline.report.checks import check_cursors
+from parley.pipeline.rounds import Rounds
 from parley.pipeline.session import DELTA_EXTENSION, reads_delta
 from parley.pipeline.source.ranges import EventRange
 from parley.workspace import discovery
@@ -363,7 +364,7 @@ def test_a_lake_whose_making_was_cut_short_is_made_on(tmp_path: Path) -> None:
 def test_bronze_is_held_against_its_cursors_by_its_log_alone(lake: Lake, tmp_path: Path) -> None:
     assert read_holdings(lake, CURSOR_PREFIX) == {}
     hub = make_hub(tmp_path / "hub", 250)
-    ingest(_no_spark, lake, [hub], round_events=100)
+    ingest(_no_spark, lake, [hub], rounds=Rounds(first=100))
     assert read_holdings(lake, CURSOR_PREFIX) == {hub.db_id: Holding(250, 1, 250, 250)}
     assert check_cursors(lake).verdict == "ok"
     commit(lake, EVENTS, write_range(lake, EventRange(hub, 100, 110), 0))

@@ -2,8 +2,9 @@
 
 A run reads each hub's cursor from the table, reads what came after it, and commits the files together with the new
 cursors. Reading and writing are one step of a task: it reads its range into Arrow batches and writes them to Parquet
-files at once, so nothing of an event ever passes through the JVM. The driver commits once a round. A round so small
-that a Spark job would take longer than the work is done by the driver itself, which then needs no Spark at all.
+files at once, so nothing of an event ever passes through the JVM. The driver commits once a round, and a round is as
+large as the cluster is. One so small that a Spark job would take longer than the work is done by the driver itself,
+which then needs no Spark at all.
 
 Two runs at once are harmless. If another run moved a cursor while this one was reading, the commit is refused, the
 files are removed and the round is planned again from where the cursors stand now.
@@ -24,7 +25,9 @@ from parley.pipeline.lake.catalogue.bronze import EVENTS, NO_DAY
 from parley.pipeline.lake.commit import Step, commit, discard, ensure_table
 from parley.pipeline.lake.files import FACTS_DDL, DataFile, TableWriter, Task, collect_files, tell
 from parley.pipeline.lake.place import Lake
-from parley.pipeline.source.ranges import RANGE_EVENTS, EventRange, pack, split
+from parley.pipeline.rounds import Rounds
+from parley.pipeline.session import cores_of
+from parley.pipeline.source.ranges import EventRange, pack, split
 from parley.pipeline.source.reading import read_bounds, read_range
 
 if TYPE_CHECKING:
@@ -34,8 +37,7 @@ if TYPE_CHECKING:
     """A session, or what opens one when it is needed."""
 
 CURSOR_PREFIX: Final = "parley.bronze."
-ROUND_EVENTS: Final = 2_000_000
-"""Events in one commit: what a kill can cost, and how often progress is told."""
+ROUNDS: Final = Rounds()
 INLINE_EVENTS: Final = 20_000
 """Rounds up to this size are done by the driver: a fraction of a second, less than a job takes to start."""
 CONFLICTS_MAX: Final = 20
@@ -91,11 +93,12 @@ def ingest(
     *,
     clock: Clock | None = None,
     progress: Progress = lambda done, total: None,
-    round_events: int = ROUND_EVENTS,
+    rounds: Rounds = ROUNDS,
     inline_events: int = INLINE_EVENTS,
 ) -> IngestReport:
     """Takes everything into the lake that the hubs hold now and that is not there yet."""
     clock = clock or SystemClock()
+    size = rounds.first
     report = IngestReport()
     until = {hub.db_id: read_bounds(hub).hi for hub in hubs}
     lost = 0
@@ -106,14 +109,17 @@ def ingest(
         report.cursors = {each.hub.db_id: each.cursor or 0 for each in plans}
         waiting = sum(each.hi - each.lo for each in plans)
         progress(report.events, report.events + waiting)
-        chosen = list(_first(plans, round_events))
+        chosen = list(_first(plans, size))
         if not chosen:
             report.version = ensure_table(lake, EVENTS).version()
             return report
         try:
-            inline = sum(each.hi - each.lo for each in chosen) <= inline_events
-            _round(None if inline else spark, lake, chosen, clock.now_ms(), report)
+            few = sum(each.hi - each.lo for each in chosen) <= inline_events
+            session = None if few else spark() if callable(spark) else spark
+            files = _round(session, lake, chosen, rounds, clock.now_ms(), report)
             lost = 0
+            if session is not None and waiting > size:
+                size = rounds.following(size, files, cores_of(session))
         except LakeConflict:
             lost += 1
             report.conflicts += 1
@@ -181,12 +187,21 @@ def _first(plans: Iterable[HubPlan], events: int) -> Iterator[HubPlan]:
             yield HubPlan(each.hub, each.cursor, each.lo, hi)
 
 
-def _round(spark: "Spark | None", lake: Lake, plans: list[HubPlan], now_ms: int, report: IngestReport) -> None:
-    ranges = [part for each in plans for part in split(EventRange(each.hub, each.lo, each.hi), RANGE_EVENTS)]
+def divide(plans: Iterable[HubPlan], events: int) -> list[tuple[EventRange, ...]]:
+    """The ranges of a round, by the task that takes them; so many events at most are a task's."""
+    whole = (EventRange(each.hub, each.lo, each.hi) for each in plans)
+    return pack((part for each in whole for part in split(each, events)), events)
+
+
+def _round(
+    spark: "SparkSession | None", lake: Lake, plans: list[HubPlan], rounds: Rounds, now_ms: int, report: IngestReport
+) -> int:
+    """Takes the plans in with one commit. Returns how many files that were."""
+    tasks = divide(plans, rounds.task)
     if spark is None:
-        files = [file for wanted in ranges for file in write_range(lake, wanted, now_ms)]
+        files = [file for task in tasks for wanted in task for file in write_range(lake, wanted, now_ms)]
     else:
-        files = _by_tasks(spark() if callable(spark) else spark, lake, pack(ranges), now_ms)
+        files = _by_tasks(spark, lake, tasks, now_ms)
     steps = [Step(cursor_name(each.hub.db_id), each.cursor, each.hi) for each in plans]
     try:
         report.version = commit(lake, EVENTS, files, cursors=steps, about={"parley": "ingest"})
@@ -194,6 +209,7 @@ def _round(spark: "Spark | None", lake: Lake, plans: list[HubPlan], now_ms: int,
         discard(lake, EVENTS, files)
         raise
     _count(report, files)
+    return len(files)
 
 
 def _by_tasks(spark: "SparkSession", lake: Lake, tasks: list[tuple[EventRange, ...]], now_ms: int) -> list[DataFile]:

@@ -29,6 +29,8 @@ DRIVER_MEMORY: Final = "1792m"
 BATCH_ROWS: Final = 20_000
 """Rows in an Arrow batch: the cost of handing one over no longer shows, and a batch of events is a few megabytes."""
 SHUFFLE_PARTITIONS_PER_CORE: Final = 4
+PARTS_MAX: Final = 100_000
+"""More rows than any cluster has cores, where these are counted by the parts that rows fall into."""
 LOG_CHARS_SHOWN: Final = 2_000
 """How much of the JVM's last words an error repeats."""
 DELTA_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
@@ -93,6 +95,23 @@ def has_session() -> bool:
 def reads_delta(spark: "SparkSession") -> bool:
     """Whether the session has Delta's own reader: its jars are on the class path, and it was set up with them."""
     return DELTA_EXTENSION in str(spark.conf.get("spark.sql.extensions", ""))
+
+
+def cores_of(spark: "SparkSession") -> int:
+    """How many tasks run at the same time, as Spark counts the cores that it has now."""
+    from pyspark.sql import SparkSession
+
+    opened: Any = spark  # through Spark Connect it is another class, which knows no context
+    return spark.sparkContext.defaultParallelism if isinstance(opened, SparkSession) else _cores_by_query(spark)
+
+
+def _cores_by_query(spark: "SparkSession") -> int:
+    """The same of a session that has no context, from the number of parts into which rows fall by themselves."""
+    from pyspark.sql import functions as F
+
+    parts = spark.range(PARTS_MAX).select(F.spark_partition_id().alias("part"))
+    rows: Any = parts.agg(F.max("part").alias("last")).collect()
+    return rows[0]["last"] + 1
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
