@@ -30,6 +30,7 @@ from parley.pipeline.silver.inline import INLINE_EVENTS, build_inline
 from parley.pipeline.silver.inline import building as inline
 from parley.pipeline.silver.reading import bronze_marks, silver_marks
 from parley.pipeline.silver.specs import SPECS
+from tests.pipeline.sessions import FOR_SMALL_QUERIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +43,7 @@ INLINE = 1 << 60
 
 @cache
 def session() -> "SparkSession":
-    return open_session(settings={"spark.driver.memory": "512m", "spark.sql.shuffle.partitions": "2"})
+    return open_session(settings={**FOR_SMALL_QUERIES, "spark.driver.memory": "512m"})
 
 
 def commit_without_cursor(*args: Any, cursors: Any, **options: Any) -> int:

@@ -20,6 +20,7 @@ from parley.pipeline.java import find_java_home
 from parley.pipeline.lake import Lake
 from tests.pipeline.bronze import bronze_problems
 from tests.pipeline.logs import log_rows, make_hub
+from tests.pipeline.sessions import HASTY_JVM
 
 STEPS = 60
 CORES = 2
@@ -88,6 +89,7 @@ def connect_server(folder: Path) -> Generator[str]:
         *("--conf", "spark.connect.grpc.binding.address=127.0.0.1"),
         *("--conf", "spark.connect.grpc.binding.port=0"),
         *("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"),
+        *("--conf", f"spark.driver.extraJavaOptions={HASTY_JVM}"),
         *("--conf", "spark.ui.enabled=false", "--master", "local[2,4]", "spark-internal"),
         says=_CONNECT,
     ) as said:

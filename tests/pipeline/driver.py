@@ -18,6 +18,7 @@ from parley.pipeline.lake import Lake
 from parley.pipeline.lake.commit import commit
 from parley.pipeline.rounds import Rounds
 from parley.pipeline.session import open_session
+from tests.pipeline.sessions import FOR_SMALL_QUERIES
 
 ROUNDS = Rounds(first=60, growth=1)
 """Small, so that a kill meets every part of a round often."""
@@ -37,7 +38,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.without_cursor:
         ingesting.commit = commit_without_cursor
-    spark: Any = None if options.inline else open_session(settings={"spark.driver.memory": "512m"})
+    spark: Any = None if options.inline else open_session(settings={**FOR_SMALL_QUERIES, "spark.driver.memory": "512m"})
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
     print("ready", flush=True)

@@ -2,7 +2,7 @@
 
 ``python -m tests.pipeline.smoke FOLDER --master URL`` or ``--remote URL`` reads the hubs under ``FOLDER/hubs`` through
 the data source, takes them into ``FOLDER/lake`` by Spark's tasks, folds the events and asks in SQL; with ``--whole`` it
-builds all tables and the report. It prints what it found as JSON.
+builds all tables and the report, by the product's own settings. It prints what it found as JSON.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from parley.pipeline.lake import Lake, register_views
 from parley.pipeline.progress import Silent
 from parley.pipeline.session import cores_of
 from parley.pipeline.silver import build_silver
+from tests.pipeline.sessions import FOR_SMALL_QUERIES
 
 
 def main() -> None:
@@ -29,8 +30,8 @@ def main() -> None:
     parser.add_argument("--remote")
     parser.add_argument("--whole", action="store_true")
     options = parser.parse_args()
-    few = {"spark.sql.shuffle.partitions": "2"}
-    spark = open_session(master=options.master, remote=options.remote, settings=few)
+    settings = {"spark.sql.shuffle.partitions": "2"} if options.whole else FOR_SMALL_QUERIES
+    spark = open_session(master=options.master, remote=options.remote, settings=settings)
     register(spark)
     pattern = str(options.folder / "hubs" / "*")
     source = spark.read.format("parley_hub").option("workspaces", pattern).option("events_per_partition", "40")
