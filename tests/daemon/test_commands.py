@@ -238,6 +238,28 @@ def test_a_mesh_can_be_forgotten_here_alone(world: World) -> None:
     assert home.asks("daemon", "status")["meshes"] == []
 
 
+def test_an_ephemeral_daemon_sends_what_it_took_and_is_no_member_afterwards(world: World) -> None:
+    argv = [sys.executable, "-P", "-m", "parley", "daemon", "up", "--ephemeral", "--json"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        text = ""
+        while not text.endswith("}\n"):
+            text += process.stdout.readline()
+        guest = Home(Path(json.loads(text)["home"]))
+        with guest.client() as client:
+            client.post("/v1/mesh/join", {"invite": world.invite(), "name": "guest"})
+        guest.has_key()
+        with guest.client() as client:
+            for number in range(20):
+                client.send("ann", f"last words {number}")
+        process.terminate()
+        assert process.wait(SECONDS) == 0
+    states = {each["display_name"]: each["state"] for each in world.calls("members")["members"]}
+    assert states["guest"] == "left"
+    for number in range(20):
+        world.ann.gets(f"last words {number}")
+
+
 def test_a_mesh_is_shown_and_its_owner_says_what_becomes_of_a_second_daemon(world: World) -> None:
     assert "second daemon of a member: prefer_newest" in world.ann.types("mesh", "show").out
     assert world.ann.asks("mesh", "policy", "allow_concurrent")["changed"] is True

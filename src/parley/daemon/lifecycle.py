@@ -34,6 +34,7 @@ from parley.daemon.http.about import metrics_route
 from parley.daemon.http.shell import Api, Endpoint, Transport
 from parley.daemon.http.table import ENDPOINTS, METRICS_PATH
 from parley.daemon.identity import HostId, judge_host, this_host, write_record
+from parley.daemon.leaving import leave_all
 from parley.serve import BoundSocket, InFlight, InstanceLock, RateLimiter, TokenStore, bind, register_secret
 from parley.serve.metrics import Metrics
 from parley.wire.daemon_home import DaemonHome
@@ -53,6 +54,8 @@ class DaemonOptions:
     on_ready: Callable[[dict[str, Any]], None] = lambda announcement: None
     host: HostId | None = None
     """Which machine this is; looked up when it is left out."""
+    leave_at_end: bool = False
+    """Whether its keys end with it, so that it must leave its meshes."""
 
 
 def run_daemon(
@@ -211,6 +214,8 @@ class _Serving:
             for server in servers:
                 server.should_exit = True
             await asyncio.gather(*tasks, watching, return_exceptions=True)
+            if self._options.leave_at_end:
+                await leave_all(daemon)
             await daemon.stop()
             self._log.info("daemon_stopped")
         if daemon.refusal is not None and not self._stopping.is_set():

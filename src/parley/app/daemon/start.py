@@ -33,6 +33,7 @@ def serve(
     no_tcp: bool = False,
     port: int | None = None,
     log_to_file: bool = False,
+    leave_at_end: bool = False,
 ) -> int:
     """Serves in this process until it is told to stop, and returns its exit code. Raises what prevents the start."""
     from parley.daemon.lifecycle import DaemonOptions, run_daemon, wants_tcp
@@ -54,17 +55,17 @@ def serve(
         on_ready(announcement)
 
     with configure(settings.daemon.log_level, destination) as log:
-        return run_daemon(home, settings, log.logger, DaemonOptions(ready))
+        return run_daemon(home, settings, log.logger, DaemonOptions(ready, leave_at_end=leave_at_end))
 
 
 def serve_ephemeral(*, on_ready: Callable[[dict[str, Any]], None], ttl_seconds: float | None) -> int:
-    """Serves from a folder of its own that is gone at the end: the keys never outlive the process."""
+    """Serves from a folder of its own that is gone at the end: the keys never outlive the process, nor the members."""
     with tempfile.TemporaryDirectory(prefix="parley-") as folder:
         os.environ[HOME_VARIABLE] = folder
         if ttl_seconds is not None:
             signal.signal(signal.SIGALRM, lambda number, frame: os.kill(os.getpid(), signal.SIGTERM))
             signal.setitimer(signal.ITIMER_REAL, ttl_seconds)
-        return serve(on_ready=on_ready, no_tcp=True)
+        return serve(on_ready=on_ready, no_tcp=True, leave_at_end=True)
 
 
 def start_detached(*, no_tcp: bool = False, port: int | None = None) -> dict[str, Any]:
