@@ -15,8 +15,10 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog,
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 """Debian's is the first; any other of the family will do."""
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 45_000
 """For each single thing that a test waits for, on a machine that is busy with other tests."""
+UNREACHABLE = r"net::ERR_|WebSocket|status of 503"
+"""What a browser logs when nobody answers, or a hub that is stopping; there is no way to keep it from doing so."""
 DESKTOP = (1280, 800)
 PHONE = (390, 844)
 _REPORT_VIOLATIONS = """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, expect
 
-from tests.browser.browsers import Window
+from tests.browser.browsers import UNREACHABLE, Window
 from tests.browser.conftest import MakeHub, OpenWindow
 from tests.browser.hubs import PageHub, Room
 from tests.browser.seeding import long_topic
@@ -171,7 +171,7 @@ def test_events_of_a_lost_connection_are_neither_missed_nor_doubled(make_hub: Ma
     hub = make_hub()
     room = Room(hub)
     window = open_window(hub)
-    window.expect_problem("ERR_CONNECTION_REFUSED|WebSocket|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE")
+    window.expect_problem(UNREACHABLE)
     open_events(window, room)
     expect(rows(window)).to_have_count(2)
     port = hub.server.port

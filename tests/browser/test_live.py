@@ -5,12 +5,9 @@ import threading
 
 from playwright.sync_api import expect
 
-from tests.browser.browsers import Window
+from tests.browser.browsers import UNREACHABLE, Window
 from tests.browser.conftest import MakeHub, OpenWindow
 from tests.browser.hubs import PageHub, Room
-
-UNREACHABLE = r"ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|WebSocket|status of 503"
-"""What a browser logs when nobody answers, or a hub that is stopping; there is no way to keep it from doing so."""
 
 
 def test_a_second_window_sees_what_happens(hub: PageHub, room: Room, open_window: OpenWindow) -> None:

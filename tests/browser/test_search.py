@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, expect
 
-from tests.browser.browsers import Window
+from tests.browser.browsers import UNREACHABLE, Window
 from tests.browser.conftest import MakeHub, OpenWindow
 from tests.browser.hubs import PageHub, Room
 
@@ -141,7 +141,7 @@ def test_an_unreachable_hub_is_reported(make_hub: MakeHub, open_window: OpenWind
     hub = make_hub()
     window = open_window(hub, "#/search")
     expect(field(window)).to_be_focused()
-    window.expect_problem("ERR_CONNECTION_REFUSED|WebSocket")
+    window.expect_problem(UNREACHABLE)
     hub.stop()
     field(window).fill("anything")
     expect(window.page.locator("main").get_by_role("alert")).to_contain_text("did not answer")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, expect
 
-from tests.browser.browsers import Window
+from tests.browser.browsers import UNREACHABLE, Window
 from tests.browser.conftest import MakeHub, OpenWindow
 from tests.browser.hubs import PageHub, Room
 
@@ -75,7 +75,7 @@ def test_a_hub_that_is_gone_is_reported_and_found_again(make_hub: MakeHub, open_
     hub = make_hub()
     window = open_window(hub)
     open_status(window, hub)
-    window.expect_problem("ERR_CONNECTION_REFUSED|WebSocket|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE")
+    window.expect_problem(UNREACHABLE)
     port = hub.server.port
     hub.stop()
     alert = window.page.locator("main").get_by_role("alert")
