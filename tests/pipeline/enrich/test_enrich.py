@@ -14,7 +14,7 @@ from parley.pipeline.enrich.run import EnrichReport, enrich
 from parley.pipeline.lake import Lake, Step, commit
 from parley.pipeline.lake.catalogue.vectors import PLUGIN_FINDINGS
 from parley.pipeline.lake.files import DataFile
-from tests.pipeline.enrich.world import TICKETS, Workbench, messages_of, rows_of
+from tests.pipeline.enrich.world import SETTINGS, TICKETS, Workbench, messages_of, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,9 @@ def test_what_was_done_is_not_done_again_until_the_message_or_the_plugin_changes
 def test_a_message_that_the_plugin_fails_on_costs_itself_alone(
     spark: "SparkSession", lake: Lake, tmp_path: Path
 ) -> None:
-    bench = Workbench(tmp_path / "w", ["T-1", "hang", "T-2", "crash", "raise", "wrong", "T-3"])
+    hasty = SETTINGS.replace("deadline_seconds = 60.0", "deadline_seconds = 5.0")
+    contents = ["T-1", "hang", "T-2", "crash", "raise", "wrong", "T-3"]
+    bench = Workbench(tmp_path / "w", contents, settings=hasty)
     report = run(spark, lake, bench)
     assert counts(report) == (7, 7, 3, 4)
     rows = {row["message_id"]: row for row in rows_of(spark, lake, PLUGIN_FINDINGS)}

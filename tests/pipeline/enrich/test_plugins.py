@@ -38,7 +38,7 @@ def test_a_plugin_travels_to_a_task_whole(bench: Workbench) -> None:
 def test_the_digest_is_of_what_decides_the_findings(bench: Workbench) -> None:
     first = chosen(bench).digest
     assert chosen(bench).digest == first
-    bench.write(SETTINGS.replace("2.0", "3.0"))
+    bench.write(SETTINGS.replace("60.0", "61.0"))
     assert chosen(bench).digest == first
     changed = {chosen(bench, "notes").digest}
     bench.write(SETTINGS.replace('module = "tickets.py"\n', 'module = "tickets.py"\nconfig = {a = 1}\n', 1))

@@ -46,7 +46,7 @@ def extract(message, config):
 """
 SETTINGS = """
 [plugin_defaults]
-deadline_seconds = 5.0
+deadline_seconds = 60.0
 
 [[plugins]]
 name = "tickets"
