@@ -260,6 +260,31 @@ def test_an_ephemeral_daemon_sends_what_it_took_and_is_no_member_afterwards(worl
         world.ann.gets(f"last words {number}")
 
 
+def test_a_name_that_is_not_allowed_is_told_in_a_sentence(world: World) -> None:
+    for words, said in (
+        (("mesh", "create", "Bad Slug", "--broker", world.process.http), "slug: must be lowercase letters"),
+        (("mesh", "subscribe", "a\nb"), "topic: must not be empty or contain control characters"),
+        (("mesh", "group", "@x"), "group: must not be empty or contain '@'"),
+        (("mesh", "join", world.invite(), "--name", "#x"), "name: must be a name that can be seen"),
+    ):
+        refused = world.ann.types(*words, "--json")
+        assert (refused.code, refused.json["code"]) == (1, "INVALID_INPUT"), words
+        assert said in refused.json["error"]
+
+
+def test_a_reload_names_the_hooks_and_the_settings_that_it_took(world: World) -> None:
+    home = world.home("reloaded")
+    assert home.types("daemon", "up").code == 0
+    hooks = home.folder / "hooks"
+    hooks.mkdir(exist_ok=True)
+    (hooks / "hooks.toml").write_text("[on-dm]\n")
+    (hooks / "on-dm.py").write_text("")
+    (home.folder / "daemon.toml").write_text("[ipc]\nrequests_max = 7\n")
+    said = home.types("daemon", "reload").out
+    assert "Changed: ipc.requests_max." in said
+    assert "Hooks: on-dm." in said
+
+
 def test_a_mesh_is_shown_and_its_owner_says_what_becomes_of_a_second_daemon(world: World) -> None:
     assert "second daemon of a member: prefer_newest" in world.ann.types("mesh", "show").out
     assert world.ann.asks("mesh", "policy", "allow_concurrent")["changed"] is True

@@ -24,6 +24,7 @@ from parley.core.daemon_errors import BrokerUnreachable
 from parley.core.errors import InvalidInput, NotFound, ServiceUnavailable
 from parley.core.ids import new_uuid
 from parley.wire.mesh_http import MESHES_PATH, MeshLimits, SetLimits
+from parley.wire.mistakes import invalid
 
 ASK_SECONDS: Final = 30.0
 _ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -41,7 +42,7 @@ def limits(
         try:
             asked = msgspec.convert({"slug": slug, "members_max": members_max, "bytes_max": bytes_max}, SetLimits)
         except msgspec.ValidationError as error:
-            raise InvalidInput(str(error), field="mesh") from error
+            raise invalid(error) from None
     found = _found(broker_store(store, broker_folder(folder)), broker_folder(folder), asked)
     if slug is not None and slug not in (each.slug for each in found):
         raise NotFound(f"There is no mesh {slug} on this broker", slug=slug)

@@ -34,6 +34,7 @@ from parley.serve import SECURITY_HEADERS, DiskWatch
 from parley.serve.disk import FULL_BYTES
 from parley.wire.answers import error_body
 from parley.wire.mesh_http import JOIN_PATH, MESHES_PATH, CreateMesh, JoinMesh, MeshCreated, SetLimits
+from parley.wire.mistakes import invalid
 
 T = TypeVar("T")
 BODY_BYTES_MAX: Final = 16 * 1024
@@ -185,8 +186,10 @@ async def _body(request: Request, kind: type[T]) -> T:
             raise PayloadTooLarge("The body is too large", bytes_max=BODY_BYTES_MAX)
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"Not what is asked for: {error}") from error
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InvalidInput("The body is not valid JSON in UTF-8") from None
 
 
 def _json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -32,6 +32,7 @@ from parley.core.errors import InvalidInput, NotFound
 from parley.wire import mesh_methods as wire
 from parley.wire.broker import Notice
 from parley.wire.invites import decode_invite
+from parley.wire.mistakes import invalid
 
 
 class Done(NamedTuple):
@@ -70,7 +71,7 @@ class CallMethod:
         try:
             params = wire.params_of(known, self.params)
         except msgspec.ValidationError as error:
-            raise InvalidInput(f"{self.method}: {error}", method=self.method) from error
+            raise invalid(error, method=self.method) from None
         if self.locks_mesh is not None:
             members.lock_mesh(tx, self.locks_mesh)
         caller = members.active_member(tx, self.mesh_id, self.member_id)

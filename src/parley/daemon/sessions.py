@@ -17,11 +17,12 @@ import msgspec
 from msgspec import Meta
 
 from parley.core.files import write_atomic
+from parley.wire.broker import Key
 
 MARK: Final = "parley_session"
 """The member of a message's metadata that tells of sessions; callers cannot set it."""
 LIFETIME_MS: Final = 24 * 3_600_000
-Token = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}(?![\s\S])")]
+Token = Key
 SessionId = Annotated[str, Meta(min_length=1, max_length=200)]
 
 

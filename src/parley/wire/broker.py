@@ -41,12 +41,13 @@ DeliveryStatus = Literal["stored", "undecryptable"]
 Presence = Literal["idle", "working", "dnd"]
 
 _END = r"(?![\s\S])"
-Key = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{64}}{_END}", description="32 bytes in hexadecimal")]
+KEY_PATTERN: Final = rf"^[0-9a-f]{{64}}{_END}"
+SIGNATURE_PATTERN: Final = rf"^[0-9a-f]{{128}}{_END}"
+REFERENCE_PATTERN: Final = rf"^[^\x00-\x1f\x7f]+{_END}"
+Key = Annotated[str, Meta(pattern=KEY_PATTERN, description="32 bytes in hexadecimal")]
 """A public key, a nonce or a fingerprint."""
-Signature = Annotated[str, Meta(pattern=rf"^[0-9a-f]{{128}}{_END}", description="64 bytes in hexadecimal")]
-Reference = Annotated[
-    str, Meta(min_length=1, max_length=limits.DESTINATION_CHARS_MAX, pattern=rf"^[^\x00-\x1f\x7f]+{_END}")
-]
+Signature = Annotated[str, Meta(pattern=SIGNATURE_PATTERN, description="64 bytes in hexadecimal")]
+Reference = Annotated[str, Meta(min_length=1, max_length=limits.DESTINATION_CHARS_MAX, pattern=REFERENCE_PATTERN)]
 """A topic's name, a member's public key, ``*`` for everybody or ``@`` and a group's name."""
 
 

@@ -20,19 +20,22 @@ MESHES_PATH: Final = "/v1/meshes"
 JOIN_PATH: Final = "/v1/join"
 _JOIN: Final = "parley join 1"
 _END = r"(?![\s\S])"
-Slug = Annotated[str, Meta(min_length=1, max_length=64, pattern=rf"^[a-z0-9][a-z0-9-]*{_END}")]
+SLUG_PATTERN: Final = rf"^[a-z0-9][a-z0-9-]*{_END}"
+Slug = Annotated[str, Meta(min_length=1, max_length=64, pattern=SLUG_PATTERN)]
 _UNSEEN = r"\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
 _AN_ADDRESS = rf"[#@]|\*{_END}|mem_|[0-9A-Fa-f]{{16,}}{_END}"
+NAME_PATTERN: Final = rf"^(?!\s|{_AN_ADDRESS})[^{_UNSEEN}]+(?<!\s){_END}"
+NAME_WORDS: Final = (
+    "a name that can be seen, that neither begins nor ends with a blank, and that cannot be taken for a key, a"
+    " member's id, a topic, a group or everybody"
+)
 DisplayName = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=limits.SENDER_CHARS_MAX,
-        pattern=rf"^(?!\s|{_AN_ADDRESS})[^{_UNSEEN}]+(?<!\s){_END}",
-        extra_json_schema={
-            "description": "a name that can be seen, that neither begins nor ends with a blank, and that cannot be"
-            " taken for a key, a member's id, a topic, a group or everybody"
-        },
+        pattern=NAME_PATTERN,
+        extra_json_schema={"description": NAME_WORDS},
     ),
 ]
 

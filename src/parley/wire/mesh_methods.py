@@ -16,16 +16,16 @@ from parley.wire.requests import ClientKey, Id
 
 _END = r"(?![\s\S])"
 Topic = Reference
-Group = Annotated[str, Meta(max_length=limits.DESTINATION_CHARS_MAX - 1, pattern=rf"^[^\x00-\x1f\x7f@*]+{_END}")]
+GROUP_PATTERN: Final = rf"^[^\x00-\x1f\x7f@*]+{_END}"
+BASE64_PATTERN: Final = rf"^[A-Za-z0-9+/=]+{_END}"
+Group = Annotated[str, Meta(max_length=limits.DESTINATION_CHARS_MAX - 1, pattern=GROUP_PATTERN)]
 Summary = Annotated[str, Meta(max_length=limits.REASON_CHARS_MAX, pattern=rf"^[^\x00-\x1f\x7f]*{_END}")]
 Capability = Literal["dm", "topic", "broadcast"]
 ConnectionPolicy = Literal["prefer_newest", "prefer_oldest", "allow_concurrent"]
 Limit = Annotated[int, Meta(ge=1, le=limits.PAGE_LIMIT_MAX)]
-Sealed = Annotated[str, Meta(max_length=1_000, pattern=rf"^[A-Za-z0-9+/=]+{_END}", description="base64")]
+Sealed = Annotated[str, Meta(max_length=1_000, pattern=BASE64_PATTERN, description="base64")]
 
-SealedWords = Annotated[
-    str, Meta(max_length=limits.PROFILE_CHARS_MAX, pattern=rf"^[A-Za-z0-9+/=]+{_END}", description="base64")
-]
+SealedWords = Annotated[str, Meta(max_length=limits.PROFILE_CHARS_MAX, pattern=BASE64_PATTERN, description="base64")]
 
 
 class Nothing(msgspec.Struct, frozen=True):

@@ -8,16 +8,12 @@ from msgspec import Meta
 from parley.core import limits
 from parley.daemon.profile import Capabilities, Line, Paragraph
 from parley.daemon.sessions import SessionId
-from parley.wire.broker import Key, Presence, Priority
+from parley.wire.broker import REFERENCE_PATTERN, Key, Presence, Priority
+from parley.wire.mesh_http import DisplayName
+from parley.wire.mesh_methods import Topic
 from parley.wire.requests import ClientKey, Id
 
-_END = r"(?![\s\S])"
-To = Annotated[
-    str, Meta(min_length=1, max_length=limits.DESTINATION_CHARS_MAX + 1, pattern=rf"^[^\x00-\x1f\x7f]+{_END}")
-]
-Topic = Annotated[
-    str, Meta(min_length=1, max_length=limits.DESTINATION_CHARS_MAX, pattern=rf"^[^\x00-\x1f\x7f]+{_END}")
-]
+To = Annotated[str, Meta(min_length=1, max_length=limits.DESTINATION_CHARS_MAX + 1, pattern=REFERENCE_PATTERN)]
 Mentions = Annotated[list[Key], Meta(max_length=limits.MENTIONS_MAX)]
 Ids = Annotated[list[str], Meta(max_length=limits.PAGE_LIMIT_MAX)]
 
@@ -123,7 +119,7 @@ class Join(msgspec.Struct, frozen=True):
     """``POST /v1/mesh/join``"""
 
     invite: Annotated[str, Meta(max_length=limits.INVITE_CHARS_MAX)]
-    name: Annotated[str, Meta(min_length=1, max_length=limits.SENDER_CHARS_MAX, pattern=rf"^[^\x00-\x1f\x7f]+{_END}")]
+    name: DisplayName
 
 
 class OfMesh(msgspec.Struct, frozen=True):

@@ -35,6 +35,7 @@ from parley.daemon.sessions import Session
 from parley.serve import SECURITY_HEADERS, InFlight, RateLimiter, TokenStore, host_allowed
 from parley.sqlite import translate
 from parley.wire.answers import error_body
+from parley.wire.mistakes import invalid
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -215,7 +216,7 @@ class Api:
         try:
             return decoder.decode(data)
         except msgspec.ValidationError as error:
-            raise InvalidInput(str(error)) from None
+            raise invalid(error) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidInput("The body is not valid JSON in UTF-8") from None
 

@@ -37,7 +37,7 @@ from parley.hub.page_access import require_origin
 from parley.serve import SECURITY_HEADERS, Decision, RateLimiter, host_allowed, origin_allowed, request_id
 from parley.sqlite import translate
 from parley.wire.answers import error_body
-from parley.wire.requests import PATTERN_WORDS
+from parley.wire.mistakes import invalid
 from parley.wire.server_file import PROTOCOL_VERSION
 from parley.workspace.log import encode_json
 
@@ -61,8 +61,6 @@ _GIVEN_ONCE: Final = (
     b"content-length",
 )
 """Headers that decide something: of two values, another reader on the way might have believed the other one."""
-_MISSING: Final = "Object missing required field `"
-_MISMATCHES: Final = {f"Expected `str` matching regex {each!r}": words for each, words in PATTERN_WORDS.items()}
 LOGGED_PATH_CHARS_MAX: Final = 200
 """Longer than any path of ours; a stranger cannot fill the log with one request."""
 _BEARER: Final = b"bearer "
@@ -252,7 +250,7 @@ class Shell:
         try:
             return route.decode(data)
         except msgspec.ValidationError as error:
-            raise _invalid(error) from None
+            raise invalid(error) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidInput("The body is not valid JSON in UTF-8") from None
 
@@ -343,13 +341,3 @@ def _refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
 
 def _too_large(most: int) -> PayloadTooLarge:
     return PayloadTooLarge(f"Payload too large (max {most // 1024}KB)", limit_bytes=most)
-
-
-def _invalid(error: msgspec.ValidationError) -> InvalidInput:
-    """msgspec names the place as ``$.field``, and a pattern as it is written; a client wants ``field`` and words."""
-    text, _, place = str(error).partition(" - at `")
-    field = place.rstrip("`").removeprefix("$").lstrip(".")
-    if text.startswith(_MISSING):
-        field, text = text.removeprefix(_MISSING).rstrip("`"), "must be given"
-    text = _MISMATCHES.get(text, text)
-    return InvalidInput(f"{field}: {text}" if field else text, **({"field": field} if field else {}))

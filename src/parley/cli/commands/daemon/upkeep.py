@@ -32,6 +32,7 @@ def reload(call: Call) -> None:
     else:
         call.out.line(f"{len(found['attached'])} meshes are new, {len(found['detached'])} are gone.")
         call.out.line(f"Changed: {', '.join(found['changed']) or 'no setting'}.")
+        call.out.line(f"Hooks: {', '.join(found['hooks']) or 'none'}.")
         if found["needs_restart"]:
             call.out.line(f"Only after a restart: {', '.join(found['needs_restart'])}.")
 
