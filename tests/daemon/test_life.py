@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from parley.app.daemon.service import REFUSALS, launchd_agent, systemd_unit
+from parley.app.daemon.service import daemon_service
+from parley.app.services import REFUSALS, launchd_agent, systemd_unit
 from parley.client.daemon import DaemonClient
 from parley.core.daemon_errors import DaemonNotRunning
 from parley.daemon.databases import open_outbox
@@ -275,7 +276,7 @@ def test_the_service_is_written_and_removed(parley: Parley, tmp_path: Path) -> N
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     home = DaemonHome(tmp_path / 'a "strange" %home $of mine')
     unit = tmp_path / "parley-daemon.service"
-    unit.write_text(systemd_unit(home))
+    unit.write_text(systemd_unit(daemon_service(home)))
     assert f"RestartPreventExitStatus={' '.join(map(str, REFUSALS))}" in unit.read_text()
     assert {10, 20, 21, 22, 27, 28, 29} <= set(REFUSALS)
     analyze = shutil.which("systemd-analyze")
@@ -291,7 +292,7 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
 
 
 def test_the_property_list_is_one_and_waits_between_two_starts(tmp_path: Path) -> None:
-    found = plistlib.loads(launchd_agent(DaemonHome(tmp_path / "a <b> & c")).encode())
+    found = plistlib.loads(launchd_agent(daemon_service(DaemonHome(tmp_path / "a <b> & c"))).encode())
     assert found["ProgramArguments"][0] == sys.executable
     assert found["KeepAlive"] == {"SuccessfulExit": False}
     assert found["ThrottleInterval"] >= 60

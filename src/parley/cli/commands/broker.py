@@ -225,6 +225,40 @@ def check(call: Call, store: StoreOption = None, folder: FolderOption = None) ->
     return Exit.OK if found["sound"] else Exit.DAMAGE
 
 
+@command(app, "install-service")
+def install_service(
+    call: Call,
+    folder: FolderOption = None,
+    allow_ci: Annotated[
+        bool, typer.Option("--allow-ci-persistent", "--allow-ci", help="Also on a build machine.")
+    ] = False,
+    no_start: Annotated[bool, typer.Option("--no-start", help="Only write the file.")] = False,
+) -> None:
+    """Let the system keep the broker running: systemd or launchd, as a service of this user.
+
+    It serves what broker.toml in the folder says, with its log beside it. It is started again when it fails, but not
+    when its start was refused.
+    """
+    service = load_app("broker_service")
+    found: dict[str, Any] = service.install_service(folder, allow_ci=allow_ci, start=not no_start)
+    if call.json:
+        call.out.data(found)
+        return
+    call.out.line(f"The service is {found['path']}.")
+    if found["commands"] and not found["started"]:
+        call.out.note("It could not be started; run: " + " && ".join(found["commands"]))
+
+
+@command(app, "uninstall-service")
+def uninstall_service(call: Call, folder: FolderOption = None) -> None:
+    """Stop the service and remove it. What the broker holds stays."""
+    found: dict[str, Any] = load_app("broker_service").uninstall_service(folder)
+    if call.json:
+        call.out.data(found)
+    else:
+        call.out.line(f"{found['path']} {'is gone' if found['removed'] else 'was not there'}.")
+
+
 def _words(report: dict[str, Any]) -> str:
     text = f"The broker is running at {report['url']}."
     if report["owner_invite"] is None:
