@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 import websockets
 
@@ -206,6 +207,26 @@ async def test_of_a_disk_that_fills_it_tells_in_time_and_goes_on(tmp_path: Path)
         assert float(line.split()[1]) > 0
         assert process.stop() == 0
     assert '"disk_low"' in folder.with_name("broker.log").read_text()
+
+
+async def test_who_can_never_come_back_is_gone_for_the_others_too(tmp_path: Path) -> None:
+    soon = (
+        "import parley.broker.server as server, parley.broker.policy as policy\n"
+        "server.RETENTION_SECONDS = server.TICK_SECONDS\n"
+        "policy.Policy.ephemeral_ms = property(lambda self: 0)"
+    )
+    with broker(tmp_path / "broker", before=soon) as process:
+        (ann,) = await circle(process, "ann")
+        guest, invite = Person("guest"), ann.invites()
+        async with connected(ann, process.url) as peer:
+            await peer.request("create_invite", invite=invite)
+            asked = msgspec.structs.replace(guest.asks_to_join(invite), ephemeral=True)
+            assert (await post(process, "/v1/join", msgspec.json.encode(asked))).status_code == 201
+            while (notice := await peer.hear(Notice)).name != "member_gone":
+                pass
+            assert notice.data["state"] == "left"
+            states = {each["display_name"]: each["state"] for each in (await peer.request("members"))["members"]}
+            assert states == {"ann": "active", "guest": "left"}
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:

@@ -8,10 +8,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import apsw
 import pytest
 
 from parley.app.stopping import stop_holder
@@ -249,6 +250,8 @@ def test_an_ephemeral_daemon_sends_what_it_took_and_is_no_member_afterwards(worl
         with guest.client() as client:
             client.post("/v1/mesh/join", {"invite": world.invite(), "name": "guest"})
         guest.has_key()
+        with closing(apsw.Connection(str(world.process.folder / "broker.db"), flags=apsw.SQLITE_OPEN_READONLY)) as kept:
+            assert kept.execute("SELECT ephemeral FROM member WHERE display_name = 'guest'").fetchall() == [(1,)]
         with guest.client() as client:
             for number in range(20):
                 client.send("ann", f"last words {number}")

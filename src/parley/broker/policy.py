@@ -36,6 +36,8 @@ class Policy:
     message_days: int = 60
     """How long a message is kept. Longer than its deliveries wait, so that a sender can learn that one is dead."""
     dedupe_days: int = 365
+    ephemeral_hours: float = 1.0
+    """How long a member whose keys end with its daemon may be away."""
     bytes_max: int = 1024 * 1024 * 1024
     """Stored bytes of a new mesh."""
     members_max: int = 1_000
@@ -50,6 +52,11 @@ class Policy:
     def seen_ms(self) -> int:
         """How often it is written down who is connected: well before anybody could be taken for gone."""
         return min(SEEN_MS_MAX, self.silence_ms // 3)
+
+    @property
+    def ephemeral_ms(self) -> int:
+        """The same, but never so short that a connection which is only silent counts."""
+        return max(self.silence_ms, round(self.ephemeral_hours * 3_600_000))
 
     @property
     def queue_frames_max(self) -> int:

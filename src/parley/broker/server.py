@@ -19,6 +19,7 @@ from parley.broker.fanout import Fanout
 from parley.broker.gate import Gate
 from parley.broker.peer_changes import PeerChanges
 from parley.broker.policy import Policy
+from parley.broker.rules.ephemeral import EndGoneMember
 from parley.broker.rules.presence import seen
 from parley.broker.rules.retention import sweep, sweep_leases
 from parley.broker.session import Ask, Close, Effect, Expel, Joined, Kick, Reply, Session, Setting, Tell, Wake
@@ -243,6 +244,10 @@ class Broker:
         self.metrics.set("parley_broker_connections", len(self._lines))
 
     async def _sweep(self) -> None:
+        while (gone := await self._quietly(EndGoneMember(self.policy.ephemeral_ms))) is not None:
+            self._expel(gone.ended)
+            for notice in gone.notices:
+                self.tell(gone.mesh_id, notice)
         while swept := await self._quietly(lambda tx: sweep(tx, self.policy, SWEEP_MESSAGES)):
             self.metrics.inc("parley_broker_swept_total", swept.messages)
             self._wake(swept.woken)

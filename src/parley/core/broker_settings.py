@@ -71,6 +71,9 @@ class RetentionTable:
     dedupe_days: int = setting_key(
         365, "how long its id is; 0 is for ever, else at least 7 and as long as messages", low=0, high=36_500
     )
+    ephemeral_hours: float = setting_key(
+        1.0, "how long a member whose keys end with its daemon may be away; then it is none any more", low=0.01
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,8 @@ class Daemon:
         hooks = load_hooks(home.hooks)
         self.hooks = HookRunner(self, hooks)
         self.gate = SendGate(self, hooks)
+        self.ephemeral = False
+        """Whether its keys end with it."""
         self.port: int | None = None
         """Where it listens beside its socket, if it does."""
         self.meshes: dict[str, Mesh] = {}

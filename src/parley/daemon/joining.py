@@ -45,7 +45,9 @@ async def create_mesh(broker_url: str, slug: str, name: str, creation_token: str
     return await _post(broker_url, MESHES_PATH, CreateMesh(slug, name), headers, MeshCreated)
 
 
-async def join_mesh(text: str, name: str, *, known: Sequence[Membership], now_ms: int) -> Membership:
+async def join_mesh(
+    text: str, name: str, *, known: Sequence[Membership], now_ms: int, ephemeral: bool = False
+) -> Membership:
     """The membership that an invite leads to; the same one when this user has joined by it before.
 
     Who is a member already stays the same one. Who was one comes back: under its key if the broker lets it, and under
@@ -59,28 +61,29 @@ async def join_mesh(text: str, name: str, *, known: Sequence[Membership], now_ms
     if earlier is not None and earlier.ended is None and earlier.invite == text.strip():
         return earlier
     if earlier is None:
-        return await _joined(text, name, invite.broker_url, sealing.new_key(secrets.token_bytes), now_ms)
+        seed = sealing.new_key(secrets.token_bytes)
+        return await _joined(text, name, invite.broker_url, seed, now_ms, ephemeral=ephemeral)
     # No invite leads a member away from its broker; only who is none any more may be told of another one.
     removed = earlier.ended is not None and earlier.ended.removed
     url = invite.broker_url if removed else earlier.broker_url
     try:
-        found = await _joined(text, name, url, earlier.seed_bytes, now_ms)
+        found = await _joined(text, name, url, earlier.seed_bytes, now_ms, ephemeral=ephemeral)
     except InviteRefused as refusal:
         if refusal.details.get("reason") not in _ANOTHER_KEY_MAY:
             raise
-        return await _joined(text, name, url, sealing.new_key(secrets.token_bytes), now_ms)
+        return await _joined(text, name, url, sealing.new_key(secrets.token_bytes), now_ms, ephemeral=ephemeral)
     if earlier.ended is None and earlier.mesh_keys:
         return earlier
     trusted = list(dict.fromkeys([*earlier.trusted, *found.trusted]))
     return replace(found, mesh_keys=earlier.mesh_keys, trusted=trusted)
 
 
-async def _joined(text: str, name: str, broker_url: str, seed: bytes, now_ms: int) -> Membership:
+async def _joined(text: str, name: str, broker_url: str, seed: bytes, now_ms: int, *, ephemeral: bool) -> Membership:
     """What the broker makes of the invite for the owner of this key."""
     invite, secret = decode_invite(text)
     public = sealing.public_key(seed)
     proof = join_proof(secret, invite, public) if secret else ""
-    asked = JoinMesh(encode_invite(invite), public.hex(), name, _UNSIGNED, proof)
+    asked = JoinMesh(encode_invite(invite), public.hex(), name, _UNSIGNED, proof, ephemeral)
     asked = replace(asked, signature=sealing.sign(seed, join_bytes(asked)).hex())
     joined = await _post(broker_url, JOIN_PATH, asked, {}, Joined)
     return Membership(

@@ -54,7 +54,7 @@ class DaemonOptions:
     on_ready: Callable[[dict[str, Any]], None] = lambda announcement: None
     host: HostId | None = None
     """Which machine this is; looked up when it is left out."""
-    leave_at_end: bool = False
+    ephemeral: bool = False
     """Whether its keys end with it, so that it must leave its meshes."""
 
 
@@ -184,6 +184,7 @@ class _Serving:
             host_fingerprint=self._fingerprint,
             instance_id=self._instance_id,
         )
+        daemon.ephemeral = self._options.ephemeral
         daemon.port = None if self._tcp is None else self._tcp.port
         if self._tcp is None and self._settings.ipc.tcp_enabled:
             self._log.info("port_left_out", why="this is a container; ipc.tcp_in_container opens the port all the same")
@@ -214,7 +215,7 @@ class _Serving:
             for server in servers:
                 server.should_exit = True
             await asyncio.gather(*tasks, watching, return_exceptions=True)
-            if self._options.leave_at_end:
+            if self._options.ephemeral:
                 await leave_all(daemon)
             await daemon.stop()
             self._log.info("daemon_stopped")

@@ -87,6 +87,8 @@ class JoinMesh(msgspec.Struct, frozen=True):
     display_name: DisplayName
     signature: Signature
     join_proof: Annotated[str, Meta(max_length=64)] = ""
+    ephemeral: bool = False
+    """Whether the member's keys end with its daemon. Not signed: an older broker does not know of it."""
 
 
 class Joined(msgspec.Struct, frozen=True):

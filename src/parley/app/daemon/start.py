@@ -33,7 +33,7 @@ def serve(
     no_tcp: bool = False,
     port: int | None = None,
     log_to_file: bool = False,
-    leave_at_end: bool = False,
+    ephemeral: bool = False,
 ) -> int:
     """Serves in this process until it is told to stop, and returns its exit code. Raises what prevents the start."""
     from parley.daemon.lifecycle import DaemonOptions, run_daemon, wants_tcp
@@ -55,7 +55,7 @@ def serve(
         on_ready(announcement)
 
     with configure(settings.daemon.log_level, destination) as log:
-        return run_daemon(home, settings, log.logger, DaemonOptions(ready, leave_at_end=leave_at_end))
+        return run_daemon(home, settings, log.logger, DaemonOptions(ready, ephemeral=ephemeral))
 
 
 def serve_ephemeral(*, on_ready: Callable[[dict[str, Any]], None], ttl_seconds: float | None) -> int:
@@ -65,7 +65,7 @@ def serve_ephemeral(*, on_ready: Callable[[dict[str, Any]], None], ttl_seconds: 
         if ttl_seconds is not None:
             signal.signal(signal.SIGALRM, lambda number, frame: os.kill(os.getpid(), signal.SIGTERM))
             signal.setitimer(signal.ITIMER_REAL, ttl_seconds)
-        return serve(on_ready=on_ready, no_tcp=True, leave_at_end=True)
+        return serve(on_ready=on_ready, no_tcp=True, ephemeral=True)
 
 
 def start_detached(*, no_tcp: bool = False, port: int | None = None) -> dict[str, Any]:

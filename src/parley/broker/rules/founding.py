@@ -103,6 +103,8 @@ class Join:
         if tx.one("SELECT 1 FROM mesh WHERE mesh_id = ?", invite.mesh_id) is None:
             raise InviteRefused("There is no such invite", reason="unknown")
         member, created = join(tx, invite, asked.pubkey, asked.display_name, asked.join_proof)
+        if created:
+            tx.run("UPDATE member SET ephemeral = ? WHERE member_id = ?", int(asked.ephemeral), member.member_id)
         mesh = lock_mesh(tx, member.mesh_id)
         answer = Joined(mesh.mesh_id, mesh.slug, member.member_id, member.display_name, member.role, mesh.key_epoch)
         told = {"member_id": member.member_id, "display_name": member.display_name, "pubkey": member.pubkey}

@@ -75,7 +75,15 @@ def connect(
 
 
 def disconnect(tx: Tx, connection_id: str) -> tuple[str, ...]:
-    """Takes the connection out and queues again what it had leased; whom that is for."""
+    """Takes the connection out and queues again what it had leased; whom that is for.
+
+    A member whose time away counts was here until now.
+    """
+    tx.run(
+        "UPDATE member SET seen_ms = ? WHERE ephemeral = 1"
+        " AND member_id = (SELECT member_id FROM connection WHERE connection_id = ?)",
+        *(tx.now_ms, connection_id),
+    )
     tx.run("DELETE FROM connection WHERE connection_id = ?", connection_id)
     return release(tx, connection_id)
 

@@ -199,7 +199,8 @@ async def post_invite(daemon: "Daemon", call: Call) -> Answer:
 
 async def post_join(daemon: "Daemon", call: Call) -> Answer:
     body = cast("Join", call.body)
-    membership = await join_mesh(body.invite, body.name, known=daemon.memberships.all(), now_ms=daemon.clock.now_ms())
+    known, now_ms = daemon.memberships.all(), daemon.clock.now_ms()
+    membership = await join_mesh(body.invite, body.name, known=known, now_ms=now_ms, ephemeral=daemon.ephemeral)
     membership = daemon.memberships.add(membership)
     mesh = daemon.meshes.get(membership.mesh_id)
     if mesh is None or mesh.runner.ended is not None or mesh.runner.member.pubkey != membership.pubkey:
