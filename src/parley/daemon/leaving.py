@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 SEND_SECONDS: Final = 10.0
 """How long what waits in the outbox may take."""
-LEAVE_SECONDS: Final = 5.0
+LEAVE_SECONDS: Final = 15.0
+"""How long a broker may take to answer. Both together are less than what a stop waits before it kills."""
 _LOOK_SECONDS: Final = 0.05
 
 

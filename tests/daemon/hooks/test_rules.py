@@ -147,6 +147,13 @@ def test_mistakes_are_named(tmp_path: Path, text: str) -> None:
         load_hooks(tmp_path)
 
 
+def test_a_list_of_hosts_is_refused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "on-message.py").write_text("")
+    (tmp_path / "hooks.toml").write_text('[on-message]\nnetwork_policy = "allowlist"\n')
+    with pytest.raises(ConfigInvalid, match="a list of hosts cannot be enforced"):
+        load_hooks(tmp_path)
+
+
 DOCUMENT = {"body": "b", "meta": {"token": "t", "list": [{"token": "u"}, 2], "a b": {"token": {"token": 1}}}}
 
 

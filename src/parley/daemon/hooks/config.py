@@ -3,7 +3,7 @@
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
 import msgspec
 from msgspec import Meta
@@ -72,6 +72,8 @@ def load_hooks(folder: Path) -> dict[str, Hook]:
 def _hook(folder: Path, name: str, table: Any) -> Hook:
     if not _NAME.fullmatch(name):
         raise ValueError("not the name of a hook")
+    if isinstance(table, dict) and cast("dict[str, Any]", table).get("network_policy") == "allowlist":
+        raise ValueError("a list of hosts cannot be enforced; network_policy is deny, or allow for names and the web")
     settings = msgspec.convert(table, HookSettings)
     unknown = [scope for scope in settings.capability_token_scope if not _SCOPE.fullmatch(scope)]
     if unknown:
