@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from parley.core.pipeline_errors import PipelineNotInstalled, SparkFailed
+from parley.pipeline.hubs import hub_of_workspace
 from parley.pipeline.lake import Lake
 from parley.workspace import discovery
 from tests.cli.conftest import Parley, parley
@@ -146,6 +147,7 @@ def test_a_hub_that_was_restored_or_archived_is_named_as_a_problem(parley: Parle
     assert "Problem: events 21 to 25 of" in parley("pipeline", "ingest", *place).stderr
 
 
+@pytest.mark.timeout(3 * DEADLINE_SECONDS)
 def test_a_watch_takes_what_comes_and_ends_in_order_when_it_is_asked_to(tmp_path: Path) -> None:
     hub = make_hub(tmp_path / "hubs" / "a", 10)
     lake = tmp_path / "lake"
@@ -157,10 +159,14 @@ def test_a_watch_takes_what_comes_and_ends_in_order_when_it_is_asked_to(tmp_path
         text=True,
     )
     try:
-        _until(lambda: (lake / "_parley" / "lake.json").exists() and bronze_problems(Lake.open(lake), [hub]) == [])
+        _until(
+            watching,
+            lambda: (lake / "_parley" / "lake.json").exists() and bronze_problems(Lake.open(lake), [hub]) == [],
+        )
         append(discovery.at(tmp_path / "hubs" / "a"), range(10, 25))
-        later = make_hub(tmp_path / "hubs" / "b", 5)
-        _until(lambda: bronze_problems(Lake.open(lake), [hub, later]) == [])
+        make_hub(tmp_path / "made", 5)  # elsewhere, as a workspace never has two identities one after the other
+        later = hub_of_workspace((tmp_path / "made").rename(tmp_path / "hubs" / "b"))
+        _until(watching, lambda: bronze_problems(Lake.open(lake), [hub, later]) == [])
         watching.send_signal(signal.SIGTERM)
         said, _ = watching.communicate(timeout=DEADLINE_SECONDS)
     finally:
@@ -171,12 +177,13 @@ def test_a_watch_takes_what_comes_and_ends_in_order_when_it_is_asked_to(tmp_path
     assert (report["events"], report["cursors"]) == (30, {hub.db_id: 25, later.db_id: 5})
 
 
-def _until(holds: Any) -> None:
+def _until(watching: "subprocess.Popen[str]", holds: Any) -> None:
     import threading
     import time
 
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not holds():
+        assert watching.poll() is None, watching.communicate()
         assert time.monotonic() < deadline
         threading.Event().wait(0.05)
 

@@ -21,7 +21,7 @@ from parley.pipeline.source.schema import EVENT_SCHEMA
 from parley.workspace import discovery
 from tests.hub.hubs import serve_hub
 from tests.pipeline.logs import append, log_rows, make_hub
-from tests.workspace.databases import writing
+from tests.workspace.databases import new_workspace, writing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -233,6 +233,14 @@ def test_a_copied_workspace_is_refused_and_the_same_one_named_twice_is_one(tmp_p
         connection.execute("UPDATE meta SET value = ? WHERE key = 'db_id'", (hub.db_id,))
     with pytest.raises(HubAmbiguous):
         find_hubs([str(tmp_path / "*")])
+
+
+def test_a_pattern_passes_over_a_workspace_that_is_being_made_and_a_name_does_not(tmp_path: Path) -> None:
+    hub = make_hub(tmp_path / "a")
+    new_workspace(tmp_path / "b").db.touch()
+    assert find_hubs([str(tmp_path / "*")]) == [hub]
+    with pytest.raises(ServiceUnavailable, match="no hub has prepared it yet"):
+        find_hubs([str(tmp_path / "b")])
 
 
 @pytest.mark.parametrize("name", ["nothing", "no*thing"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from parley.core.errors import InvalidAuth, WorkspaceNotFound
+from parley.core.errors import InvalidAuth, ServiceUnavailable, WorkspaceNotFound
 from parley.core.pipeline_errors import HubAmbiguous
 from parley.workspace import discovery
 from parley.workspace.reading import open_reading
@@ -85,19 +85,27 @@ def _folders(workspaces: Sequence[str], *, nearest: bool) -> Iterable[Path]:
 
 
 def _matching(pattern: str) -> list[Path]:
-    """The folder of this name, or the workspaces among those that match; a pattern may meet folders that are none."""
+    """The folder of this name, or the workspaces among those that match.
+
+    A pattern may meet folders that are none, and workspaces that are being made: the next look finds those.
+    """
     if not glob.has_magic(pattern) or Path(pattern).exists():
         return [Path(pattern).resolve()]
     # Path.glob takes no pattern that starts at the root, which is what a user writes.
     matches = (Path(match).resolve() for match in sorted(glob.glob(pattern, recursive=True)))  # noqa: PTH207
-    found = [folder for folder in matches if folder.is_dir() and _holds_database(folder)]
+    found = [folder for folder in matches if folder.is_dir() and _can_be_read(folder)]
     if not found:
         raise WorkspaceNotFound(f"No workspace matches {pattern}", pattern=pattern)
     return found
 
 
-def _holds_database(folder: Path) -> bool:
+def _can_be_read(folder: Path) -> bool:
     try:
-        return discovery.at(folder).db.is_file()
+        open_reading(discovery.at(folder)).close()
     except WorkspaceNotFound:
         return False
+    except ServiceUnavailable as error:
+        if error.details.get("reason") != "not_prepared":
+            raise
+        return False
+    return True
