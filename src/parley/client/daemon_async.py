@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import json
 import random as stdlib_random
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from typing import Any, Self
 
 from parley.client import daemon_calls
@@ -159,12 +159,13 @@ class AsyncDaemonClient:
             raise error_from(Reply(answer.status_code, answer.content, answer.headers.get("retry-after")))
         return json.loads(answer.content)
 
-    async def events(self, after: int | None = None, mesh: str | None = None) -> AsyncIterator[StreamedEvent]:
+    async def events(self, after: int | None = None, mesh: str | None = None) -> AsyncGenerator[StreamedEvent]:
         """Events after the cursor, then as they happen, until the daemon ends the stream."""
-        async for event in self._heard(EventStream(after, self._random), mesh):
-            yield event
+        async with contextlib.aclosing(self._heard(EventStream(after, self._random), mesh)) as heard:
+            async for event in heard:
+                yield event
 
-    async def follow(self, after: int | None = None, mesh: str | None = None) -> AsyncIterator[StreamedEvent]:
+    async def follow(self, after: int | None = None, mesh: str | None = None) -> AsyncGenerator[StreamedEvent]:
         """Events after the cursor, then as they happen, for ever: over restarts of the daemon, each once, in order.
 
         Raises ``DaemonNotRunning`` only when there is none at the beginning, and ``CursorExpired`` when events after
@@ -174,13 +175,14 @@ class AsyncDaemonClient:
         while True:
             error: ParleyError | None = None
             try:
-                async for event in self._heard(stream, mesh):
-                    yield event
+                async with contextlib.aclosing(self._heard(stream, mesh)) as heard:
+                    async for event in heard:
+                        yield event
             except ParleyError as lost:
                 error = lost
             await asyncio.sleep(stream.lost(error))
 
-    async def _heard(self, stream: EventStream, mesh: str | None) -> AsyncIterator[StreamedEvent]:
+    async def _heard(self, stream: EventStream, mesh: str | None) -> AsyncGenerator[StreamedEvent]:
         import httpx
 
         call = DaemonCall("GET", "/v1/events", {"mesh": mesh})
