@@ -22,6 +22,7 @@ from parley.daemon.joining import create_mesh, join_mesh
 from parley.wire.broker import Accepted, ErrorFrame, Notice, Ping, Pong, RefusedSend
 from tests.broker.process import SECONDS, Person, Process, broker, circle, connected
 from tests.conformance.broker.circle import make_send
+from tests.ports import lasting_port
 from tests.postgres import Server
 
 
@@ -124,8 +125,8 @@ async def test_a_frame_that_is_too_large_or_none_ends_only_its_own_connection(pr
 
 async def test_a_killed_broker_has_all_that_it_accepted_and_a_stopped_one_says_goodbye(tmp_path: Path) -> None:
     folder = tmp_path / "broker"
-    with broker(folder) as first:
-        port = first.report["port"]
+    port = lasting_port()
+    with broker(folder, port=port) as first:
         ann, bob = await circle(first, "ann", "bob")
         async with connected(ann, first.url) as peer:
             assert isinstance(await peer.send(make_send("c1", "dm", bob.pubkey)), Accepted)

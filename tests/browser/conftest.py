@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.browsers import DESKTOP, TIMEOUT_MS, Window, find_chromium, open_window
 from tests.browser.hubs import PageHub, Room
+from tests.ports import lasting_port
 
 expect.set_options(timeout=TIMEOUT_MS)
 
@@ -64,14 +65,14 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageHub]:
 
 @pytest.fixture
 def make_hub(tmp_path: Path) -> Iterator[MakeHub]:
-    """Makes hubs that one test may kill, restart and fill."""
+    """Makes hubs that one test may kill, restart where they were, and fill."""
     made: list[PageHub] = []
 
     def make(folder: Path | None = None, *flags: str) -> PageHub:
         root = folder or tmp_path / f"workspace-{len(made)}"
         root.mkdir(exist_ok=True)
         made.append(PageHub(root))
-        made[-1].start(*flags)
+        made[-1].start("--port", str(lasting_port()), *flags)
         return made[-1]
 
     yield make

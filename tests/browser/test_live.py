@@ -1,6 +1,5 @@
 """Windows that stay true while others work: every change, a lost connection, a hub that was killed or moved."""
 
-import socket
 import threading
 
 from playwright.sync_api import expect
@@ -8,6 +7,7 @@ from playwright.sync_api import expect
 from tests.browser.browsers import UNREACHABLE, Window
 from tests.browser.conftest import MakeHub, OpenWindow
 from tests.browser.hubs import PageHub, Room
+from tests.ports import lasting_port
 
 
 def test_a_second_window_sees_what_happens(hub: PageHub, room: Room, open_window: OpenWindow) -> None:
@@ -97,7 +97,7 @@ def test_what_happened_while_the_hub_was_away_is_caught_up(make_hub: MakeHub, op
     expect(window.message(moved)).to_be_visible()
     hub.stop()
     expect(window.page.get_by_test_id("connection")).to_contain_text("Connection lost")
-    hub.start("--port", str(free_port()))  # where the page does not look
+    hub.start("--port", str(lasting_port()))  # where the page does not look
     room.client.edit_message(edited, "edited meanwhile")
     room.client.delete_message(deleted, "reviewer")
     room.client.retopic_message(moved, other)
@@ -117,7 +117,7 @@ def test_a_hub_that_restarts_elsewhere_is_explained(make_hub: MakeHub, open_wind
     window.expect_problem(UNREACHABLE)
     banner = window.page.get_by_test_id("connection")
     hub.stop()
-    hub.start("--port", str(free_port()))
+    hub.start("--port", str(lasting_port()))
     while "parley ui" not in banner.inner_text():
         retry_now(window)
     expect(banner).to_contain_text("restarted on another port")
@@ -133,11 +133,6 @@ def retry_now(window: Window) -> None:
     button = window.page.get_by_test_id("connection").get_by_role("button", name="Try now")
     button.wait_for()
     button.click()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 class Talk:

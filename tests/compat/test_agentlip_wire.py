@@ -26,6 +26,7 @@ from tests.compat.agentlip import (
     open_feed,
     read_server,
 )
+from tests.ports import lasting_port
 from tests.workspace.databases import AGENTLIP_DB_ID, make_agentlip
 
 LATER = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -251,7 +252,7 @@ def test_a_feed_of_one_topic_has_what_comes_and_goes_there(place: Place) -> None
 
 def test_a_client_goes_on_over_a_restart(tmp_path: Path) -> None:
     make_agentlip(tmp_path, fts=False)
-    hub = HubProcess(tmp_path).start()
+    hub = HubProcess(tmp_path).start("--port", str(lasting_port()))
     try:
         before = read_server(tmp_path)
         assert before is not None

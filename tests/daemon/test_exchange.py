@@ -19,6 +19,7 @@ from parley.daemon.profile import read_own
 from parley.wire.mesh_methods import rotation_bytes
 from tests.broker.process import Process, broker
 from tests.daemon.desk import Desk, MakeDesk
+from tests.ports import lasting_port
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +140,8 @@ async def test_a_broker_that_is_killed_in_mid_stream_loses_and_doubles_nothing(
     tmp_path: Path, make_desk: MakeDesk
 ) -> None:
     folder = tmp_path / "broker"
-    with broker(folder, "--open-creation") as first:
-        port = int(first.report["port"])
+    port = lasting_port()
+    with broker(folder, "--open-creation", port=port) as first:
         alice, bob = await met(first.url, "stream", make_desk)
         await asyncio.gather(*(sends(alice, "bob", f"{number}") for number in range(30)))
         await bob.until(lambda: len(bob.bodies()) > 0)

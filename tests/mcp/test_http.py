@@ -14,12 +14,15 @@ from mcp_types import JSONRPCError, jsonrpc_message_adapter
 from tests.client.hubs import HubProcess
 from tests.mcp.agents import CALL_SECONDS
 from tests.mcp.agents import agent_over_http as agent
+from tests.ports import lasting_port
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
 async def test_an_agent_outlives_a_restart_of_the_hub(hub: HubProcess) -> None:
+    hub.stop()
+    hub.start("--port", str(lasting_port()))
     async with agent(hub, mode="legacy") as client:
         posted = await client.call("post", channel="general", title="Hello", content="one")
         hub.stop()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from parley.core.errors import BindRefused, StartupFailed
 from parley.serve import BoundSocket, bind, check_bind
+from tests.ports import lasting_port
 
 
 @pytest.mark.parametrize(
@@ -70,11 +71,10 @@ def test_port_0_takes_a_free_port_and_listens_on_it() -> None:
 
 
 def test_a_port_that_was_asked_for_and_is_free_is_taken() -> None:
-    first = bind("127.0.0.1", 0)
-    close(first)
-    again = bind("127.0.0.1", first.port)
-    assert again == BoundSocket(again.socket, first.port, False)
-    close(again)
+    port = lasting_port()
+    bound = bind("127.0.0.1", port)
+    assert bound == BoundSocket(bound.socket, port, False)
+    close(bound)
 
 
 def test_a_taken_port_is_replaced_by_a_free_one_and_said() -> None:
@@ -104,7 +104,7 @@ def test_ipv6_loopback_is_bound_where_the_machine_has_it() -> None:
 
 
 def test_with_port_0_the_preferred_port_is_taken_if_it_is_free() -> None:
-    first = bind("127.0.0.1", 0)
+    first = bind("127.0.0.1", lasting_port())
     second = bind("127.0.0.1", 0, preferred=first.port)
     assert second.port not in (0, first.port)
     assert not second.asked_port_taken, "nobody asked for it"
@@ -115,8 +115,7 @@ def test_with_port_0_the_preferred_port_is_taken_if_it_is_free() -> None:
 
 
 def test_a_port_that_was_asked_for_wins_over_the_preferred_one() -> None:
-    asked, preferred = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
-    close(asked, preferred)
-    bound = bind("127.0.0.1", asked.port, preferred=preferred.port)
-    assert bound.port == asked.port
+    asked, preferred = lasting_port(), lasting_port()
+    bound = bind("127.0.0.1", asked, preferred=preferred)
+    assert bound.port == asked
     close(bound)

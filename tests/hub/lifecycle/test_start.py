@@ -20,6 +20,7 @@ from parley.core.errors import (
 )
 from parley.core.exits import Exit
 from parley.core.settings import Settings
+from parley.hub.last_port import recall_port
 from parley.hub.lifecycle import HubOptions, prepare_database, run_hub
 from parley.serve import InstanceLock
 from parley.sqlite import open_writer
@@ -28,6 +29,7 @@ from parley.workspace import discovery
 from tests.hub.hubs import rows, workspace_in
 from tests.hub.lifecycle.here import run_here, stop_at_once
 from tests.hub.lifecycle.processes import HubProcess, created, make_topic, mode, post
+from tests.ports import lasting_port
 from tests.workspace.databases import dump, make_agentlip, writing
 
 
@@ -215,8 +217,9 @@ def test_part_x_database_corruption_a_file_that_is_no_database_refuses_the_start
 
 
 def test_a_restarted_hub_takes_its_old_port_so_that_an_open_page_finds_it(hub: HubProcess) -> None:
-    hub.start()
-    port = hub.server["port"]
+    port = lasting_port()
+    hub.start("--port", str(port))
+    assert hub.server["port"] == port
     for end in (hub.stop, hub.kill):
         end()
         hub.start()
@@ -230,13 +233,12 @@ def test_an_old_port_that_somebody_else_has_taken_is_left_to_them_without_a_warn
         ports.append(server.port)
         stop_at_once(server)
 
-    run_here(tmp_path, note)
+    run_here(tmp_path, note, port=lasting_port())
     with socket.create_server(("127.0.0.1", ports[0])):
         _, log = run_here(tmp_path, note)
     assert ports[1] != ports[0]
     assert not [entry for entry in log.entries if entry["log_level"] == "warning"]
-    run_here(tmp_path, note)
-    assert ports[2] == ports[1], "the last one is remembered"
+    assert recall_port(discovery.at(tmp_path).last_port) == ports[1], "the last one is remembered"
 
 
 def test_a_last_port_that_cannot_be_written_is_warned_of_and_the_hub_serves(tmp_path: Path) -> None:
