@@ -1,5 +1,6 @@
 """Bronze holds each event once, whatever happens while it is filled."""
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,7 @@ import pytest
 
 from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline import session
-from parley.pipeline.hubs import HubRef
+from parley.pipeline.hubs import HubRef, hub_at, hub_of_workspace
 from parley.pipeline.ingest import cursor_name, day_of, ingest, write_range
 from parley.pipeline.lake import Lake, Step, commit, cursor, discard, read_table
 from parley.pipeline.lake.catalogue.bronze import EVENTS
@@ -17,6 +18,7 @@ from parley.pipeline.source.ranges import EventRange
 from parley.workspace import discovery
 from tests.pipeline.bronze import bronze_problems, bronze_rows
 from tests.pipeline.logs import append, make_hub
+from tests.pipeline.serving import served
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +76,56 @@ def test_control_without_the_cursor_in_the_commit_events_are_doubled(lake: Lake,
     for _ in range(2):
         commit(lake, EVENTS, write_range(lake, EventRange(hub, 0, 30), 0))
     assert bronze_problems(lake, [hub])
+
+
+def never() -> "SparkSession":
+    raise AssertionError("so few events need no Spark")
+
+
+def test_a_hub_whose_history_has_parted_is_named_and_left_alone_while_others_go_on(lake: Lake, tmp_path: Path) -> None:
+    hub, other, before = make_hub(tmp_path / "hub", 20), make_hub(tmp_path / "other", 5), tmp_path / "before"
+    shutil.copytree(tmp_path / "hub", before)
+    append(discovery.at(tmp_path / "hub"), range(20, 30))
+    ingest(never, lake, [hub, other])
+    held = bronze_rows(lake)[hub.db_id]
+    append(discovery.at(before), range(100, 120))
+    append(discovery.at(tmp_path / "other"), range(5, 9))
+
+    report = ingest(never, lake, [hub_of_workspace(before), other])
+
+    assert (report.events, report.cursors) == (4, {hub.db_id: 30, other.db_id: 9})
+    assert [problem.partition(" than")[0] for problem in report.problems] == [f"{before} has another event 30"]
+    assert bronze_rows(lake)[hub.db_id] == held
+    append(discovery.at(tmp_path / "hub"), range(30, 33))
+    assert ingest(never, lake, [hub, other]).problems == []
+    assert bronze_problems(lake, [hub, other]) == []
+
+
+def test_a_parted_history_is_seen_by_a_hub_that_is_asked_and_one_that_goes_on_is_not(
+    lake: Lake, tmp_path: Path
+) -> None:
+    make_hub(tmp_path / "hub", steps=30)
+    shutil.copytree(tmp_path / "hub", tmp_path / "copy")
+    taken = ingest(never, lake, [hub_of_workspace(tmp_path / "hub")])
+    append(discovery.at(tmp_path / "hub"), range(10))
+    with served(tmp_path / "hub") as url:
+        ours = ingest(never, lake, [hub_at(url)])
+        assert (ours.events >= 10, ours.problems) == (True, [])
+    append(discovery.at(tmp_path / "copy"), range(50, 90))
+    with served(tmp_path / "copy") as url:
+        theirs = ingest(never, lake, [hub_at(url)])
+        assert (theirs.events, len(theirs.problems)) == (0, 1)
+    assert len(bronze_rows(lake)[next(iter(taken.cursors))]) == taken.events + ours.events
+
+
+def test_a_lake_that_lost_the_event_at_its_cursor_goes_on(lake: Lake, tmp_path: Path) -> None:
+    hub = make_hub(tmp_path / "hub", 20)
+    ingest(never, lake, [hub])
+    for file in Path(lake.path(EVENTS)).glob("day=*/*.parquet"):
+        file.unlink()
+    append(discovery.at(tmp_path / "hub"), range(20, 30))
+    report = ingest(never, lake, [hub])
+    assert (report.events, report.problems) == (10, [])
 
 
 def test_bronze_is_a_table_for_sql(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:

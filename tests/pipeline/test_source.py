@@ -1,10 +1,7 @@
 """A hub's log is the same rows by every way: its file, the hub itself, Spark's batches and Spark's streams."""
 
-import asyncio
 import os
-import threading
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +16,8 @@ from parley.pipeline.source.ranges import Bounds, EventRange, pack, split
 from parley.pipeline.source.reading import read_bounds, read_range
 from parley.pipeline.source.schema import EVENT_SCHEMA
 from parley.workspace import discovery
-from tests.hub.hubs import serve_hub
 from tests.pipeline.logs import append, log_rows, make_hub
+from tests.pipeline.serving import served
 from tests.workspace.databases import new_workspace, writing
 
 if TYPE_CHECKING:
@@ -42,30 +39,6 @@ def logged(hub: HubRef, lo: int = 0, hi: int = 1 << 60) -> Rows:
 
 def collected(frame: "DataFrame") -> Rows:
     return sorted((tuple(row) for row in frame.select(*EVENT_SCHEMA.names).collect()), key=lambda row: row[:2])
-
-
-@contextmanager
-def served(folder: Path, tables: Any = None) -> Generator[str]:
-    """The address of a hub that serves the folder from another thread, and its token in the environment."""
-    ready, stop = threading.Event(), threading.Event()
-    said: dict[str, str] = {}
-
-    async def serve() -> None:
-        async with serve_hub(folder, tables) as opened:
-            said.update(url=opened.url, token=opened.token)
-            ready.set()
-            await asyncio.to_thread(stop.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        assert ready.wait(60)
-        os.environ[TOKEN_VARIABLE] = said["token"]
-        yield said["url"]
-    finally:
-        os.environ.pop(TOKEN_VARIABLE, None)
-        stop.set()
-        thread.join()
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from parley.core.clock import Clock, SystemClock
 from parley.core.pipeline_errors import LakeConflict
+from parley.pipeline.histories import has_parted
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.lake.catalogue.bronze import EVENTS, NO_DAY
 from parley.pipeline.lake.commit import Step, commit, discard, ensure_table
@@ -31,6 +32,7 @@ from parley.pipeline.source.ranges import EventRange, pack, split
 from parley.pipeline.source.reading import read_bounds, read_range
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
     Spark = SparkSession | Callable[[], SparkSession]
@@ -40,6 +42,10 @@ CURSOR_PREFIX: Final = "parley.bronze."
 ROUNDS: Final = Rounds()
 INLINE_EVENTS: Final = 20_000
 """Rounds up to this size are done by the driver: a fraction of a second, less than a job takes to start."""
+PARTED: Final = (
+    "{source} has another event {event_id} than the lake has of this hub: it was restored and went on, or it is a copy."
+    " Nothing was taken from it; name the hub that the lake follows, or give this one a lake of its own with --lake"
+)
 CONFLICTS_MAX: Final = 20
 """Rounds in a row that others may win; each of them took events in, so this is far more than two runs need."""
 
@@ -158,19 +164,19 @@ def cursor_name(db_id: str) -> str:
 def plan(lake: Lake, hubs: Sequence[HubRef], until: dict[str, int] | None = None) -> list[HubPlan]:
     """What each hub has beyond its cursor, up to an id of it if one is given."""
     table = ensure_table(lake, EVENTS)
-    return [
-        _plan(hub, table.transaction_version(cursor_name(hub.db_id)), None if until is None else until[hub.db_id])
-        for hub in hubs
-    ]
+    return [_plan(lake, table, hub, None if until is None else until[hub.db_id]) for hub in hubs]
 
 
-def _plan(hub: HubRef, cursor: int | None, until: int | None) -> HubPlan:
+def _plan(lake: Lake, table: "DeltaTable", hub: HubRef, until: int | None) -> HubPlan:
+    cursor = table.transaction_version(cursor_name(hub.db_id))
     bounds = read_bounds(hub)
     stands = cursor or 0
     if stands > bounds.hi:
         problem = f"{hub.source} ends at event {bounds.hi}, before event {stands} that the lake has: was it restored?"
         return HubPlan(hub, cursor, stands, stands, problem)
     hi = bounds.hi if until is None else min(bounds.hi, until)
+    if bounds.lo < stands < hi and has_parted(lake, table, hub, stands):
+        return HubPlan(hub, cursor, stands, stands, PARTED.format(source=hub.source, event_id=stands))
     lo = max(stands, bounds.lo)
     problem = None
     if lo > stands and hi > lo:

@@ -200,7 +200,7 @@ CHECKS: Final[dict[str, Check]] = {
         Check(
             "bronze.differs",
             "Bronze has each event as the log has it.",
-            "The log was changed after the event was taken, or the table was.",
+            "The hub was restored and went on, or it is a copy; else the log was changed, or the table.",
             _ASK,
         ),
         Check(

@@ -1,0 +1,65 @@
+"""Whether a hub's log is still the one that bronze has taken events from.
+
+A cursor is only a number. A hub that was restored from a backup gives the numbers after it once more, to other events,
+and so does a copy of a workspace that is named instead of the original; once such a log is longer than the cursor, it
+looks like one that has merely gone on. So before anything is taken, the hub's own event at the cursor is held against
+the one that bronze has there. Times and ids in it make it equal to no other. It costs a row of one file that the
+table's log names, and a row of the hub's log.
+
+Where one of the two no longer has the event, because it was archived or removed, nothing can be said, and nothing is.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+
+from parley.core.pipeline_errors import LakeConflict
+from parley.pipeline.hubs import HubRef
+from parley.pipeline.lake.catalogue.bronze import EVENTS
+from parley.pipeline.lake.place import Lake
+from parley.pipeline.source.ranges import EventRange
+from parley.pipeline.source.reading import read_range
+from parley.pipeline.source.schema import EVENT_SCHEMA
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+def has_parted(lake: Lake, table: "DeltaTable", hub: HubRef, event_id: int) -> bool:
+    """Whether the hub has another event under this id than bronze."""
+    held = _held(lake, table, hub.db_id, event_id)
+    logged = _logged(hub, event_id) if held else []
+    return bool(logged) and logged[0] not in held
+
+
+def _held(lake: Lake, table: "DeltaTable", db_id: str, event_id: int) -> list[dict[str, Any]]:
+    root = Path(lake.path(EVENTS))
+    paths = [str(root / path) for path in _files(table, db_id, event_id)]
+    wanted: Any = (pc.field("db_id") == db_id) & (pc.field("event_id") == event_id)
+    try:
+        rows: Any = pads.dataset(paths, schema=EVENT_SCHEMA, format="parquet")
+        return rows.to_table(filter=wanted).to_pylist()
+    except (OSError, pa.ArrowInvalid):
+        return []  # a file that is lost or damaged is for an audit to tell; it does not keep new events out
+
+
+def _files(table: "DeltaTable", db_id: str, event_id: int) -> list[str]:
+    """The files that may hold the event; one without statistics may."""
+    arrow: Any = pc
+    known = pa.table(table.get_add_actions(flatten=True))
+    for column, value in (("db_id", db_id), ("event_id", event_id)):
+        low, high = f"min.{column}", f"max.{column}"
+        if low in known.column_names and high in known.column_names:
+            outside = arrow.or_(arrow.greater(known[low], value), arrow.less(known[high], value))
+            known = known.filter(arrow.invert(arrow.fill_null(outside, False)))
+    return known["path"].to_pylist()
+
+
+def _logged(hub: HubRef, event_id: int) -> list[dict[str, Any]]:
+    try:
+        return [row for batch in read_range(EventRange(hub, event_id - 1, event_id)) for row in batch.to_pylist()]
+    except LakeConflict:
+        return []  # it has just been archived
