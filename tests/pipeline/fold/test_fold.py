@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import NamedTuple
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -43,50 +44,64 @@ DISPUTED = (4, 5, 8, 9)
 
 @settings(max_examples=1, phases=NO_SHRINKING)
 @given(seed=SEEDS)
-def test_the_fold_of_random_histories_is_what_the_hubs_hold(
+def test_random_histories_fold_to_what_the_hubs_hold_and_damaged_ones_as_if_refused_events_had_never_been(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
-    logs = {
-        f"hub-{number}": random_log(
-            tmp_path_factory.mktemp("hub"), f"hub-{number}", seed + number, 60, archives=number == 1
-        )
-        for number in range(3)
+    """All hubs at once: it costs Spark nearly the same for one as for a few."""
+    sound = {
+        f"hub-{at}": random_log(tmp_path_factory.mktemp("hub"), f"hub-{at}", seed + at, 60, archives=at == 1)
+        for at in range(3)
     }
-    events = frame(spark, [event for log in logs.values() for event in log.events])
-    facts = read_facts(events)
-    assert {archive.db_id for archive in facts.archives} <= {"hub-1"}
-    assert facts.truncated == frozenset()
-    assert quarantined(events, facts).collect() == []
-    found = states(current_tables(events, facts))
-    for db_id, log in logs.items():
-        assert differences(found[db_id], log.stored) == []
-        assert differences(pure(log.events), log.stored) == []
-
-
-@settings(max_examples=1, phases=NO_SHRINKING)
-@given(seed=SEEDS)
-def test_a_damaged_log_folds_as_if_the_refused_events_had_never_been(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, seed: int
-) -> None:
-    logs = {
-        f"hub-{each}": damaged(
-            random_log(tmp_path_factory.mktemp("hub"), f"hub-{each}", each, 60).events, random.Random(each), 12
+    broken = {
+        f"broken-{each}": damaged(
+            random_log(tmp_path_factory.mktemp("hub"), f"broken-{each}", each, 60).events, random.Random(each), 12
         )
         for each in (*DISPUTED, seed, seed + 1)
     }
-    events = frame(spark, [event for log in logs.values() for event in log])
-    facts = Facts()
-    rows = quarantined(events, facts).cache()
-    refused = {(row["db_id"], row["event_id"]): row["reason"] for row in rows.collect()}
-    assert set(refused.values()) <= set(REASONS)
-    found = states(current_tables(accepted(events, rows), facts))
-    for db_id, log in logs.items():
-        by_us = {event_id: reason for (hub, event_id), reason in refused.items() if hub == db_id}
+    logs = {db_id: log.events for db_id, log in sound.items()} | broken
+    judged = judge(spark, [event for log in logs.values() for event in log])
+    assert {archive.db_id for archive in judged.facts.archives} <= {"hub-1"}
+    assert judged.facts.truncated == frozenset()
+    assert set(judged.refused.values()) <= set(REASONS)
+    for db_id, log in sound.items():
+        assert judged.refused_of(db_id) == {}
+        assert differences(judged.states[db_id], log.stored) == []
+        assert differences(pure(log.events), log.stored) == []
+    for db_id, log in broken.items():
+        by_us = judged.refused_of(db_id)
         taken = [event for event in log if event.event_id not in by_us]
-        assert differences(found.get(db_id, HubState()), pure(taken)) == []
+        assert differences(judged.states.get(db_id, HubState()), pure(taken)) == []
         alone = {event_id for event_id, reason in by_us.items() if reason in BY_ITSELF}
         assert refused_by_the_pure_fold([event for event in log if event.event_id not in alone]) == by_us.keys() - alone
+
+
+class Judged(NamedTuple):
+    """What Spark makes of events: the facts, what it refuses and why, and what the rest adds up to."""
+
+    facts: Facts
+    refused: dict[tuple[str, int], str]
+    states: dict[str, HubState]
+    messages: dict[str, list[tuple[str, int, int]]]
+    """The messages of each hub, with the events that made them and changed them last."""
+
+    def refused_of(self, db_id: str) -> dict[int, str]:
+        return {event_id: reason for (hub, event_id), reason in self.refused.items() if hub == db_id}
+
+
+def judge(spark: SparkSession, logged: list[Event]) -> Judged:
+    events = frame(spark, logged)
+    facts = read_facts(events)
+    rows = quarantined(events, facts).cache()
+    refused = {(row["db_id"], row["event_id"]): row["reason"] for row in rows.collect()}
+    tables = current_tables(accepted(events, rows), facts)
+    messages: dict[str, list[tuple[str, int, int]]] = {}
+    tables["messages"] = tables["messages"].cache()
+    for row in tables["messages"].collect():
+        messages.setdefault(row["db_id"], []).append((row["id"], row["created_event_id"], row["last_event_id"]))
+    judged = Judged(facts, refused, states(tables), messages)
+    tables["messages"].unpersist()
     rows.unpersist()
+    return judged
 
 
 def hub(*events: tuple[str, str, str, object], db_id: str = "h", first: int = 1) -> list[Event]:
@@ -131,95 +146,115 @@ CHANNEL = ("channel.created", "channel", "c1", {"channel": {"id": "c1", "name": 
 FINDING = {"kind": "link", "span": {"start": 0, "end": 1}, "data": {"b": 1.0, "a": 1e2}}
 
 
-def test_each_refusal_has_its_reason(spark: SparkSession) -> None:
-    attachment = {"id": "a1", "topic_id": "p1", "kind": "url", "value_json": {}, "dedupe_key": "k", "created_at": "t"}
-    planted: list[tuple[tuple[str, str, str, object], str | None]] = [
-        (CHANNEL, None),
-        (CHANNEL, "created_twice"),
-        (topic("p1"), None),
-        (topic("p2", "nowhere"), "unknown_channel"),
-        (topic("p3"), None),
-        (message("m1"), None),
-        (message("m2", "p2"), "unknown_topic"),
-        (change("edited", "m2", 2, new_content="y"), "unknown_message"),
-        (change("edited", "m1", 3, new_content="y"), "version_jump"),
-        (change("edited", "m1", 2, new_content="y", new_topic_id="nowhere", message={"version": 9}), None),
-        (change("edited", "m1", 3, new_content=None), "malformed"),
-        (change("edited", "m1", "3", new_content="y"), "malformed"),
-        (change("moved_topic", "m1", 3, old_topic_id="p3", new_topic_id="p1"), "wrong_topic"),
-        (change("moved_topic", "m1", 3, old_topic_id="p1", new_topic_id="p2"), "unknown_topic"),
-        (change("moved_topic", "m1", 3, old_topic_id="p1", new_topic_id="p3"), None),
-        (change("deleted", "m1", 4, deleted_by="bob"), None),
-        (change("enriched", "m9", 4, plugin_name="p", enrichments=[], enrichment_ids=[]), "unknown_message"),
-        (change("enriched", "m1", 4, plugin_name="p", enrichments=[FINDING], enrichment_ids=[]), "malformed"),
-        (change("enriched", "m1", 4, plugin_name="p", enrichments=[{}], enrichment_ids=["e"]), "malformed"),
-        (change("enriched", "m1", None, plugin_name="p", enrichments=[FINDING], enrichment_ids=["e"]), None),
-        (("topic.renamed", "topic", "p2", {"topic_id": "p2", "new_title": "x"}), "unknown_topic"),
-        (("topic.attachment_added", "attachment", "a1", {"attachment": attachment}), None),
-        (("topic.attachment_added", "attachment", "a1", {"attachment": attachment}), "created_twice"),
-        (("topic.attachment_added", "attachment", "a2", {"attachment": attachment}), "wrong_entity"),
-        (("topic.renamed", "message", "p1", {"topic_id": "p1", "new_title": "x"}), "wrong_entity"),
-        (("message.created", "message", "m3", "not JSON"), "malformed"),
-        (("schema.migrated", "workspace", "h", "{} {}"), None),
-        (("schema.migrated", "workspace", "h", "{} and more"), "malformed"),
-        (("from.the_future", "message", "m1", {}), "unknown_name"),
-        (("workspace.archived", "workspace", "h", {"archive": "a"}), "malformed"),
-        (about("task.created", "k1", topic_id="p1", generation=0), None),
-        (about("task.created", "k2", topic_id="p2", generation=0), "unknown_topic"),
-        (about("task.claimed", "k2", topic_id="p2", generation=1), "unknown_task"),
-        (about("task.created", "k1", topic_id="p1", generation=0), "created_twice"),
-        (("task.claimed", "task", "k1", {"task": {"id": "k1", "topic_id": "p1", "generation": 1}, "version": 7}), None),
-        (about("task.released", "k1", topic_id="p1", generation=2), "generation_jump"),
-        (about("task.released", "k1", topic_id="p1", generation=1), None),
-        (about("lease.acquired", "l1", generation=4, patterns=["a"]), None),
-        (about("lease.acquired", "l2", generation=3, patterns=["a"]), "generation_jump"),
-        (about("lease.released", "l2", generation=3, patterns=["a"]), "unknown_lease"),
-        (about("lease.released", "l1", generation=5, patterns=["a"]), "generation_jump"),
-        (about("lease.released", "l1", generation=4, patterns=["a"]), None),
-        (("agent.left", "agent", "ann", {"agent": {"name": "ann"}}), "unknown_agent"),
-        (("agent.registered", "agent", "ann", {"agent": {"name": "ann"}}), None),
-        (("agent.left", "agent", "ann", {"agent": {"name": "ann"}}), None),
-    ]
-    events = frame(spark, hub(*(event for event, _ in planted)))
-    found = {row["event_id"]: row["reason"] for row in quarantined(events, Facts()).collect()}
-    assert found == {number: reason for number, (_, reason) in enumerate(planted, 1) if reason is not None}
+ATTACHMENT = {"id": "a1", "topic_id": "p1", "kind": "url", "value_json": {}, "dedupe_key": "k", "created_at": "t"}
+PLANTED: list[tuple[tuple[str, str, str, object], str | None]] = [
+    (CHANNEL, None),
+    (CHANNEL, "created_twice"),
+    (topic("p1"), None),
+    (topic("p2", "nowhere"), "unknown_channel"),
+    (topic("p3"), None),
+    (message("m1"), None),
+    (message("m2", "p2"), "unknown_topic"),
+    (change("edited", "m2", 2, new_content="y"), "unknown_message"),
+    (change("edited", "m1", 3, new_content="y"), "version_jump"),
+    (change("edited", "m1", 2, new_content="y", new_topic_id="nowhere", message={"version": 9}), None),
+    (change("edited", "m1", 3, new_content=None), "malformed"),
+    (change("edited", "m1", "3", new_content="y"), "malformed"),
+    (change("moved_topic", "m1", 3, old_topic_id="p3", new_topic_id="p1"), "wrong_topic"),
+    (change("moved_topic", "m1", 3, old_topic_id="p1", new_topic_id="p2"), "unknown_topic"),
+    (change("moved_topic", "m1", 3, old_topic_id="p1", new_topic_id="p3"), None),
+    (change("deleted", "m1", 4, deleted_by="bob"), None),
+    (change("enriched", "m9", 4, plugin_name="p", enrichments=[], enrichment_ids=[]), "unknown_message"),
+    (change("enriched", "m1", 4, plugin_name="p", enrichments=[FINDING], enrichment_ids=[]), "malformed"),
+    (change("enriched", "m1", 4, plugin_name="p", enrichments=[{}], enrichment_ids=["e"]), "malformed"),
+    (change("enriched", "m1", None, plugin_name="p", enrichments=[FINDING], enrichment_ids=["e"]), None),
+    (("topic.renamed", "topic", "p2", {"topic_id": "p2", "new_title": "x"}), "unknown_topic"),
+    (("topic.attachment_added", "attachment", "a1", {"attachment": ATTACHMENT}), None),
+    (("topic.attachment_added", "attachment", "a1", {"attachment": ATTACHMENT}), "created_twice"),
+    (("topic.attachment_added", "attachment", "a2", {"attachment": ATTACHMENT}), "wrong_entity"),
+    (("topic.renamed", "message", "p1", {"topic_id": "p1", "new_title": "x"}), "wrong_entity"),
+    (("message.created", "message", "m3", "not JSON"), "malformed"),
+    (("schema.migrated", "workspace", "h", "{} {}"), None),
+    (("schema.migrated", "workspace", "h", "{} and more"), "malformed"),
+    (("from.the_future", "message", "m1", {}), "unknown_name"),
+    (("workspace.archived", "workspace", "h", {"archive": "a"}), "malformed"),
+    (about("task.created", "k1", topic_id="p1", generation=0), None),
+    (about("task.created", "k2", topic_id="p2", generation=0), "unknown_topic"),
+    (about("task.claimed", "k2", topic_id="p2", generation=1), "unknown_task"),
+    (about("task.created", "k1", topic_id="p1", generation=0), "created_twice"),
+    (("task.claimed", "task", "k1", {"task": {"id": "k1", "topic_id": "p1", "generation": 1}, "version": 7}), None),
+    (about("task.released", "k1", topic_id="p1", generation=2), "generation_jump"),
+    (about("task.released", "k1", topic_id="p1", generation=1), None),
+    (about("lease.acquired", "l1", generation=4, patterns=["a"]), None),
+    (about("lease.acquired", "l2", generation=3, patterns=["a"]), "generation_jump"),
+    (about("lease.released", "l2", generation=3, patterns=["a"]), "unknown_lease"),
+    (about("lease.released", "l1", generation=5, patterns=["a"]), "generation_jump"),
+    (about("lease.released", "l1", generation=4, patterns=["a"]), None),
+    (("agent.left", "agent", "ann", {"agent": {"name": "ann"}}), "unknown_agent"),
+    (("agent.registered", "agent", "ann", {"agent": {"name": "ann"}}), None),
+    (("agent.left", "agent", "ann", {"agent": {"name": "ann"}}), None),
+]
+"""Events of the hub ``h``, and for which reason each is refused."""
+UNREADABLE = [
+    CHANNEL,
+    topic("p1"),
+    message("m1"),
+    ("workspace.archived", "workspace", "unreadable", '{"up_to_event_id": 3} and more'),
+    change("edited", "m1", 2, new_content="y"),
+]
+NUMBERS = {"id": "a1", "topic_id": "p1", "kind": "n", "value_json": {"é": [1.0, None], "a": "\u0000😀"}}
+CANONICAL = [
+    CHANNEL,
+    topic("p1"),
+    message("m1"),
+    change("enriched", "m1", 1, plugin_name="p", enrichments=[FINDING], enrichment_ids=["e1"]),
+    ("topic.attachment_added", "attachment", "a1", {"attachment": NUMBERS}),
+]
+TRUNCATED = [
+    ("workspace.archived", "workspace", "truncated", {"up_to_event_id": 10}),
+    message("m1", "p-old"),
+    change("edited", "m0", 2, new_content="x"),
+]
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession) -> Judged:
+    """The hubs above, judged and folded together."""
+    return judge(
+        spark,
+        [
+            *hub(*(event for event, _ in PLANTED)),
+            *hub(*UNREADABLE, db_id="unreadable"),
+            *hub(*CANONICAL, db_id="canonical"),
+            *hub(*TRUNCATED, db_id="truncated", first=11),
+        ],
+    )
+
+
+def test_each_refusal_has_its_reason(judged: Judged) -> None:
+    found = judged.refused_of("h")
+    assert found == {number: reason for number, (_, reason) in enumerate(PLANTED, 1) if reason is not None}
     assert set(found.values()) == set(REASONS)
 
 
-def test_an_archive_that_cannot_be_read_takes_nothing(spark: SparkSession) -> None:
-    archived = ("workspace.archived", "workspace", "h", '{"up_to_event_id": 3} and more')
-    events = frame(
-        spark, hub(CHANNEL, topic("p1"), message("m1"), archived, change("edited", "m1", 2, new_content="y"))
-    )
-    facts = read_facts(events)
-    assert facts == Facts()
-    assert [row["event_id"] for row in quarantined(events, facts).collect()] == [4]
+def test_an_archive_that_cannot_be_read_takes_nothing(judged: Judged) -> None:
+    assert [archive.db_id for archive in judged.facts.archives] == ["truncated"]
+    assert judged.refused_of("unreadable") == {4: "malformed"}
+    assert judged.messages["unreadable"] == [("m1", 3, 5)]
 
 
-def test_json_columns_are_canonical_text_and_missing_members_are_null(spark: SparkSession) -> None:
-    attachment = {"id": "a1", "topic_id": "p1", "kind": "n", "value_json": {"é": [1.0, None], "a": "\u0000😀"}}
-    events = hub(
-        CHANNEL,
-        topic("p1"),
-        message("m1"),
-        change("enriched", "m1", 1, plugin_name="p", enrichments=[FINDING], enrichment_ids=["e1"]),
-        ("topic.attachment_added", "attachment", "a1", {"attachment": attachment}),
-    )
-    found = states(current_tables(frame(spark, events), Facts()))["h"]
+def test_json_columns_are_canonical_text_and_missing_members_are_null(judged: Judged) -> None:
+    found = judged.states["canonical"]
     assert found.enrichments["e1"]["data_json"] == '{"a":100,"b":1}'
     assert found.topic_attachments["a1"]["value_json"] == '{"a":"\\u0000😀","é":[1,null]}'
     assert found.messages["m1"]["reply_to"] is None
-    assert differences(found, pure(events)) == []
+    assert differences(found, pure(hub(*CANONICAL))) == []
 
 
-def test_a_log_whose_beginning_went_to_an_archive_is_no_contradiction(spark: SparkSession) -> None:
-    archived = ("workspace.archived", "workspace", "h", {"up_to_event_id": 10})
-    events = frame(spark, hub(archived, message("m1", "p-old"), change("edited", "m0", 2, new_content="x"), first=11))
-    facts = read_facts(events)
-    assert facts == Facts((Archive("h", 11, 10),), frozenset({"h"}))
-    assert [row["reason"] for row in quarantined(events, facts).collect()] == ["unknown_message"]
-    rows = current_tables(events, facts)["messages"].collect()
-    assert [(row["id"], row["created_event_id"], row["last_event_id"]) for row in rows] == [("m1", 12, 12)]
+def test_a_log_whose_beginning_went_to_an_archive_is_no_contradiction(judged: Judged) -> None:
+    assert judged.facts == Facts((Archive("truncated", 11, 10),), frozenset({"truncated"}))
+    assert judged.refused_of("truncated") == {13: "unknown_message"}
+    assert judged.messages["truncated"] == [("m1", 12, 12)]
 
 
 def test_history_keeps_every_version_title_and_move(spark: SparkSession) -> None:
