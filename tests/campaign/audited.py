@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,19 @@ TIMEOUT_SECONDS = 3600.0
 CONTROL = "control"
 
 
-def audit_left(left: Path, *, seed: int) -> Report:
-    """Audits the workspaces in a folder."""
+Audit = Callable[[Path], tuple[int, Any]]
+"""Audits the workspaces in a folder by the command. Returns how it ended, and what it said."""
+
+
+def audit_left(left: Path, *, seed: int, audit: Audit | None = None) -> Report:
+    """Audits the workspaces in a folder, by a process of its own unless told otherwise."""
     report = Report("audit", seed)
     places = sorted(left.iterdir())
     if not places:
         report.violations.append("nothing was left behind to audit: let kill or derived run before")
         return report
     control = _damaged(places[0], left / CONTROL)
-    exit_code, said = _audit(left)
+    exit_code, said = (audit or _by_process)(left)
     if exit_code != Exit.DAMAGE:
         report.violations.append(f"the audit ended with {exit_code}: {said}")
         return report
@@ -41,9 +46,14 @@ def audit_left(left: Path, *, seed: int) -> Report:
     return report
 
 
-def _audit(left: Path) -> tuple[int, Any]:
-    command = (sys.executable, "-m", "parley", "pipeline", "audit", "--json", "--workspace", f"{left}/*")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+def command(left: Path) -> list[str]:
+    """The command's words."""
+    return ["pipeline", "audit", "--json", "--workspace", f"{left}/*"]
+
+
+def _by_process(left: Path) -> tuple[int, Any]:
+    argv = [sys.executable, "-m", "parley", *command(left)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
     try:
         return done.returncode, json.loads(done.stdout)
     except ValueError:
