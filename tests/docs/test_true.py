@@ -10,7 +10,8 @@ from parley.core.broker_settings import broker_setting_specs
 from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.registry import registry
-from parley.hub.http.protocol import HEAD_BYTES_MAX, IDLE_LOOKS, HubHttpProtocol
+from parley.hub.http.protocol import HubHttpProtocol
+from parley.serve.http import HEAD_BYTES_MAX, IDLE_LOOKS
 from parley.workspace.config import parse_settings
 from scripts.docs import command_helps
 from tests.docs.markdown import NAMES, blocks, document, prose

@@ -31,6 +31,7 @@ from parley.core.ids import new_uuid
 from parley.daemon.daemon import Daemon
 from parley.daemon.home import prepare_home
 from parley.daemon.http.about import metrics_route
+from parley.daemon.http.protocol import DaemonHttpProtocol
 from parley.daemon.http.shell import Api, Endpoint, Transport
 from parley.daemon.http.table import ENDPOINTS, METRICS_PATH
 from parley.daemon.identity import HostId, judge_host, this_host, write_record
@@ -295,6 +296,7 @@ def _server(api: Api) -> uvicorn.Server:
     return _Server(
         uvicorn.Config(
             api,
+            http=DaemonHttpProtocol,
             lifespan="off",
             log_config=None,
             access_log=False,

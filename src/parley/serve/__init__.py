@@ -18,7 +18,7 @@ from parley.serve.origin import LOOPBACK_NAMES, host_allowed, origin_allowed
 from parley.serve.page_sessions import PageSessions
 from parley.serve.redact import forget_secret, register_secret
 from parley.serve.request_ids import RequestIds, request_id
-from parley.serve.security_headers import SECURITY_HEADERS
+from parley.serve.security_headers import SECURITY_HEADERS, head_lines
 from parley.serve.token import Reloaded, TokenStore
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ __all__ = [
     "check_bind",
     "configure",
     "forget_secret",
+    "head_lines",
     "host_allowed",
     "look_at_disk",
     "origin_allowed",

@@ -1,5 +1,6 @@
 """The five headers that every answer carries, byte for byte those that existing clients compare."""
 
+from collections.abc import Iterable
 from typing import Final
 
 SECURITY_HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = (
@@ -16,3 +17,8 @@ SECURITY_HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = (
     (b"referrer-policy", b"no-referrer"),
 )
 """Names in lower case, as ASGI wants them."""
+
+
+def head_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The headers as they stand in an answer."""
+    return b"".join([b"%b: %b\r\n" % header for header in headers])

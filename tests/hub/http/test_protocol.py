@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from parley.hub.http.protocol import HEAD_BYTES_MAX, HubHttpProtocol
+from parley.hub.http.protocol import HubHttpProtocol
+from parley.serve.http import HEAD_BYTES_MAX
 from tests.hub.conftest import MakeHub
 from tests.hub.hubs import DEADLINE_SECONDS, INSTANCE_ID, OpenHub
 

@@ -32,7 +32,7 @@ from parley.core.errors import (
     UnsupportedMediaType,
 )
 from parley.daemon.sessions import Session
-from parley.serve import SECURITY_HEADERS, InFlight, RateLimiter, TokenStore, host_allowed
+from parley.serve import SECURITY_HEADERS, InFlight, RateLimiter, TokenStore, head_lines, host_allowed
 from parley.sqlite import translate
 from parley.wire.answers import error_body
 from parley.wire.mistakes import invalid
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 Transport = Literal["unix", "tcp"]
 SESSION_HEADER: Final = b"x-parley-session"
 _ANSWER_HEADERS: Final = ((b"content-type", b"application/json"), *SECURITY_HEADERS)
+ANSWER_HEAD: Final = head_lines(_ANSWER_HEADERS)
 _BEARER: Final = b"bearer "
 _JSON: Final = b"application/json"
 _TOKEN_NAMES: Final = frozenset({"token", "access_token", "local_token", "auth", "authorization", "bearer"})
@@ -79,6 +80,11 @@ class Finished(NamedTuple):
         headers = [length, *_ANSWER_HEADERS, *self.more]
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
+
+    @property
+    def head(self) -> bytes:
+        """The headers as they stand in the answer, but for its length."""
+        return ANSWER_HEAD + head_lines(self.more) if self.more else ANSWER_HEAD
 
 
 Handler = Callable[["Daemon", Call], Awaitable[Answer]]
@@ -120,8 +126,13 @@ class Api:
         self._decoders = {each: msgspec.json.Decoder(each.body) for each in endpoints if each.body is not None}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
+        """Plain ASGI, for any server."""
+        if scope["type"] == "http":
+            response = await self.respond(scope, receive)
+            await response(scope, receive, send)
+
+    async def respond(self, scope: Scope, receive: Receive) -> Response | Finished:
+        """The answer to a request, whatever happens."""
         started = time.perf_counter()
         endpoint, path = self._find(scope)
         name = "unknown" if endpoint is None else endpoint.path
@@ -137,7 +148,7 @@ class Api:
         self._metrics.inc("parley_daemon_requests_total", 1, name, str(response.status_code))
         if not isinstance(response, StreamingResponse):
             self._metrics.observe("parley_daemon_request_seconds", time.perf_counter() - started, name)
-        await response(scope, receive, send)
+        return response
 
     async def _respond(
         self, scope: Scope, receive: Receive, endpoint: Endpoint | None, path: Mapping[str, str]

@@ -34,7 +34,15 @@ from parley.hub.http.guest import PASS_HEADER
 from parley.hub.http.params import Query
 from parley.hub.http.writes import idempotency_key
 from parley.hub.page_access import require_origin
-from parley.serve import SECURITY_HEADERS, Decision, RateLimiter, host_allowed, origin_allowed, request_id
+from parley.serve import (
+    SECURITY_HEADERS,
+    Decision,
+    RateLimiter,
+    head_lines,
+    host_allowed,
+    origin_allowed,
+    request_id,
+)
 from parley.sqlite import translate
 from parley.wire.answers import error_body
 from parley.wire.mistakes import invalid
@@ -296,11 +304,6 @@ class Shell:
                 request_id=asked_id,
                 code=None if error is None else error.code,
             )
-
-
-def head_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The headers as they stand in an answer."""
-    return b"".join([b"%b: %b\r\n" % header for header in headers])
 
 
 def _take(limiter: RateLimiter | None, key: str | tuple[str, int], limit: list[Decision]) -> None:
