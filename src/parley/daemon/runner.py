@@ -6,17 +6,17 @@ carried out in order; what takes time goes on in tasks, whose results are told t
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import apsw
 from structlog.typing import FilteringBoundLogger
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from parley.core.clock import Clock
 from parley.core.errors import LocalError, ParleyError
 from parley.core.retelling import retold
 from parley.daemon.backoff import Jitter
+from parley.daemon.connection import Connection
 from parley.daemon.effects import (
     Agree,
     Connect,
@@ -39,9 +39,9 @@ from parley.daemon.mesh_loop import MeshLoop
 from parley.daemon.outbox.sending import Due, Settlement, settle, take_due
 from parley.daemon.outbox.terms import read_terms, write_terms
 from parley.daemon.store import IN, DaemonStore
+from parley.sqlite import Outcome, Write
 from parley.wire.broker import (
     DeliveryAcked,
-    FromDaemon,
     Notice,
     Problem,
     Push,
@@ -50,13 +50,8 @@ from parley.wire.broker import (
 )
 
 T = TypeVar("T")
-FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
-OPEN_SECONDS: Final = 10.0
-LEAVE_SECONDS: Final = 10.0
-"""How long a connection that was left may take to end; a broker that reads no more would keep it for ever."""
 AGAIN_SECONDS: Final = 1.0
 """How long to wait before a write is tried again that the disk refused."""
-_NO_CONNECTION: Final = (OSError, TimeoutError, InvalidHandshake, InvalidURI, EOFError)
 
 
 class MeshRunner:
@@ -93,15 +88,15 @@ class MeshRunner:
         self._on_notice = on_notice
         self._on_ready = on_ready
         self._on_end = on_end
-        self._connection: _Connection | None = None
+        self._connection: Connection | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._settlements = _Gathered(self._spawn, self._settle)
-        self._pushes = _Gathered(self._spawn, self._store_pushes)
-        self._told = _Gathered(self._spawn, self._tell)
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._loop = asyncio.get_running_loop()
+        self._under_way: set[asyncio.Future[Any]] = set()
+        self._settlements = _Gathered(self._loop, self._settle)
+        self._pushes = _Gathered(self._loop, self._store_pushes)
+        self._told = _Gathered(self._loop, self._tell)
 
     @property
     def status(self) -> str:
@@ -133,8 +128,9 @@ class MeshRunner:
         self._step(self.machine.stop(self._now()))
         if self._timer is not None:
             self._timer.cancel()
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._under_way or self._settlements or self._pushes or self._told:
+            await asyncio.gather(*self._under_way, return_exceptions=True)
+            await asyncio.sleep(0)  # what came meanwhile is used at the end of its turn
 
     def _now(self) -> Instant:
         return Instant(self._clock.now_ms(), self._clock.monotonic())
@@ -162,14 +158,14 @@ class MeshRunner:
     def _do(self, effect: Effect) -> None:
         match effect:
             case Connect():
-                self._connection = _Connection(self)
+                self._connection = Connection(self)
             case Transmit():
                 if self._connection is not None:
-                    self._connection.send(effect.frame)
+                    self._connection.send(encode_frame(effect.frame))
             case Disconnect():
                 self._leave(effect)
             case Take():
-                self._spawn(self._take(effect.limit))
+                self._take(effect.limit)
             case Settle():
                 self._settlements.add(effect.settlements)
             case Store():
@@ -197,52 +193,67 @@ class MeshRunner:
             connection.leave(effect.code, effect.reason)
             self._spawn(connection.closed())
 
-    async def _take(self, limit: int) -> None:
+    def _take(self, limit: int) -> None:
         mesh_id, now_ms, max_age = self.member.mesh_id, self._clock.now_ms(), self.terms.max_age_ms
-        try:
-            due = await self._store.write_outbox(
-                lambda db: take_due(db, mesh_id, now_ms=now_ms, limit=limit, max_age_ms=max_age)
-            )
-        except ParleyError as error:
-            self._log.warning("outbox_not_read", mesh=self.member.mesh_slug, code=error.code)
-            due = Due([], now_ms + round(AGAIN_SECONDS * 1000), [])
-        self._step(self.machine.on_taken(due, self._now()))
 
-    async def _settle(self, settlements: Sequence[Settlement]) -> None:
-        """Writes until it is written: what the broker said is not heard a second time."""
+        def taken(outcome: Outcome[Due]) -> None:
+            due = outcome.value
+            if due is None:
+                self._log.warning("outbox_not_read", mesh=self.member.mesh_slug, code=_code(outcome.error))
+                due = Due([], now_ms + round(AGAIN_SECONDS * 1000), [])
+            self._step(self.machine.on_taken(due, self._now()))
 
-        def write(db: apsw.Connection) -> None:
+        rule = partial(take_due, mesh_id=mesh_id, now_ms=now_ms, limit=limit, max_age_ms=max_age)
+        self._write(self._store.write_outbox, rule, taken)
+
+    def _settle(self, settlements: Sequence[Settlement]) -> None:
+        def write(db: apsw.Connection) -> bool:
             for settlement in settlements:
                 settle(db, settlement, now_ms=self._clock.now_ms())
+            return True
 
-        while True:
-            try:
-                await self._store.write_outbox_later(write)
+        def written(outcome: Outcome[bool]) -> None:
+            error = outcome.error
+            if error is None:
                 return
-            except ParleyError as error:
-                self._log.warning("outbox_not_written", mesh=self.member.mesh_slug, code=error.code)
-                if not error.transient or self._store.outbox.state != "open":
-                    return  # at the next start the row is in flight, and is sent and recognised again
-                await asyncio.sleep(AGAIN_SECONDS)
+            self._log.warning("outbox_not_written", mesh=self.member.mesh_slug, code=_code(error))
+            # Otherwise the row is in flight at the next start, and is sent and recognised again.
+            if isinstance(error, ParleyError) and error.transient and self._store.outbox.state == "open":
+                self._spawn(self._settle_again(settlements))
 
-    async def _store_pushes(self, pushes: Sequence[Push]) -> None:
+        self._write(self._store.write_outbox_later, write, written)
+
+    async def _settle_again(self, settlements: Sequence[Settlement]) -> None:
+        """Until it is written: what the broker said is not heard a second time."""
+        await asyncio.sleep(AGAIN_SECONDS)
+        self._settle(settlements)
+
+    def _store_pushes(self, pushes: Sequence[Push]) -> None:
         """Each in a rule of its own, so that one that cannot be stored keeps no other out."""
-        outcomes = await asyncio.gather(*(self._store_push(each) for each in pushes), return_exceptions=True)
-        stored = [each for each in outcomes if isinstance(each, Received)]
+        outcomes: list[Outcome[Received]] = []
+
+        def written(outcome: Outcome[Received]) -> None:
+            outcomes.append(outcome)
+            if len(outcomes) == len(pushes):
+                self._stored(outcomes)
+
+        for push in pushes:
+            row_id, member, now_ms = self._store.new_id(IN), self.member, self._clock.now_ms()
+            ids = {"mesh_id": member.mesh_id, "recipient_id": member.member_id, "row_id": row_id}
+            rule = partial(receive, push=push, open_sealed=self._open_sealed, **ids, now_ms=now_ms)
+            self._write(self._store.write_inbox, rule, written)
+
+    def _stored(self, outcomes: Sequence[Outcome[Received]]) -> None:
+        stored = [each.value for each in outcomes if each.value is not None]
         for each in outcomes:
-            if isinstance(each, ParleyError):  # it is not acknowledged, and comes again
-                self._log.warning("delivery_not_stored", mesh=self.member.mesh_slug, code=each.code)
-            elif isinstance(each, BaseException):
-                self._log.error("delivery_not_stored", mesh=self.member.mesh_slug, exc_info=each)
+            if isinstance(each.error, ParleyError):  # it is not acknowledged, and comes again
+                self._log.warning("delivery_not_stored", mesh=self.member.mesh_slug, code=each.error.code)
+            elif each.error is not None:
+                self._log.error("delivery_not_stored", mesh=self.member.mesh_slug, exc_info=each.error)
         if stored:
             self._on_events([each.event for each in stored if each.event is not None])
             acks = [DeliveryAcked(each.delivery_id, each.status) for each in stored]
             self._step(self.machine.on_stored(acks, self._now()))
-
-    async def _store_push(self, push: Push) -> Received:
-        row_id, member, now_ms = self._store.new_id(IN), self.member, self._clock.now_ms()
-        ids = {"mesh_id": member.mesh_id, "recipient_id": member.member_id, "row_id": row_id}
-        return await self._store.write_inbox(lambda db: receive(db, push, self._open_sealed, **ids, now_ms=now_ms))
 
     async def _agree(self, agreed: Agree) -> None:
         mesh_id, now_ms = self.member.mesh_id, self._clock.now_ms()
@@ -252,7 +263,7 @@ class MeshRunner:
             self._log.warning("terms_not_written", mesh=self.member.mesh_slug, code=error.code)
         self._on_ready()
 
-    async def _tell(self, told: Sequence[Tell]) -> None:
+    def _tell(self, told: Sequence[Tell]) -> None:
         mesh_id, now_ms = self.member.mesh_id, self._clock.now_ms()
         for each in told:
             if each.kind == "broker_status":
@@ -261,13 +272,14 @@ class MeshRunner:
         def write(db: apsw.Connection) -> list[DaemonEvent]:
             return [append_event(db, each.kind, each.data, now_ms=now_ms, mesh_id=mesh_id) for each in told]
 
-        try:
-            events = await self._store.write_inbox_later(write)
-        except ParleyError as error:
-            kinds = sorted({each.kind for each in told})
-            self._log.warning("event_not_written", kind=", ".join(kinds), code=error.code)
-            return
-        self._on_events(events)
+        def written(outcome: Outcome[list[DaemonEvent]]) -> None:
+            if outcome.value is None:
+                kinds = sorted({each.kind for each in told})
+                self._log.warning("event_not_written", kind=", ".join(kinds), code=_code(outcome.error))
+            else:
+                self._on_events(outcome.value)
+
+        self._write(self._store.write_inbox_later, write, written)
 
     def _answer(self, reply: Reply) -> None:
         future = self._asked.pop(reply.token, None)
@@ -281,19 +293,43 @@ class MeshRunner:
         else:
             future.set_exception(problem_error(reply.problem))
 
+    def _write(
+        self,
+        submit: Callable[[Write[T]], "asyncio.Future[T]"],
+        rule: Write[T],
+        then: Callable[[Outcome[T]], None],
+    ) -> None:
+        """Has a rule run in a database, and tells what came of it: later, also when it is refused at once."""
+        try:
+            future = submit(rule)
+        except ParleyError as error:
+            future = self._loop.create_future()
+            future.set_exception(error)
+        self._under_way.add(future)
+
+        def done(future: "asyncio.Future[T]") -> None:
+            self._under_way.discard(future)
+            error = None if future.cancelled() else future.exception()
+            if isinstance(error, Exception):
+                then(Outcome(error=error))
+            elif not future.cancelled():
+                then(Outcome(future.result()))
+
+        future.add_done_callback(done)
+
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
-        self._tasks.add(task)
+        self._under_way.add(task)
         task.add_done_callback(self._finished)
 
     def _finished(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+        self._under_way.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._log.error("mesh_task_failed", mesh=self.member.mesh_slug, exc_info=task.exception())
 
     # What the connection tells; one that was left tells nothing any more.
 
-    def heard(self, connection: "_Connection", data: bytes | str) -> None:
+    def heard(self, connection: Connection, data: bytes | str) -> None:
         """A frame came."""
         if connection is not self._connection:
             return
@@ -304,12 +340,12 @@ class MeshRunner:
             return
         self._step(self.machine.on_frame(frame, self._now()))
 
-    def opened(self, connection: "_Connection") -> None:
+    def opened(self, connection: Connection) -> None:
         """The socket is open."""
         if connection is self._connection:
             self._step(self.machine.on_connected(self._now()))
 
-    def lost(self, connection: "_Connection", code: int | None, reason: str) -> None:
+    def lost(self, connection: Connection, code: int | None, reason: str) -> None:
         """The socket is closed, or could not be opened."""
         if connection is self._connection:
             self._connection = None
@@ -317,94 +353,28 @@ class MeshRunner:
 
 
 class _Gathered(Generic[T]):
-    """What comes in one turn of the loop, for one task that takes all of it."""
+    """What comes in one turn of the loop, to be used together when it is over."""
 
-    def __init__(
-        self, spawn: Callable[[Coroutine[Any, Any, None]], None], use: Callable[[list[T]], Coroutine[Any, Any, None]]
-    ) -> None:
-        self._spawn = spawn
+    def __init__(self, loop: asyncio.AbstractEventLoop, use: Callable[[list[T]], None]) -> None:
+        self._loop = loop
         self._use = use
         self._items: list[T] = []
 
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
     def add(self, items: Iterable[T]) -> None:
         if not self._items:
-            self._spawn(self._use_all())
+            self._loop.call_soon(self._use_all)
         self._items += items
 
-    async def _use_all(self) -> None:
+    def _use_all(self) -> None:
         items, self._items = self._items, []
-        await self._use(items)
+        self._use(items)
 
 
-class _Connection:
-    """One socket: a task that opens and reads it, and one that writes."""
-
-    def __init__(self, runner: MeshRunner) -> None:
-        self._runner = runner
-        self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._left: tuple[int, str] | None = None
-        self._socket: ClientConnection | None = None
-        self._task = asyncio.get_running_loop().create_task(self._live())
-
-    def send(self, frame: FromDaemon) -> None:
-        """Queues a frame. What is unanswered is bounded by the window, so the queue is, too."""
-        self._frames.put_nowait(encode_frame(frame))
-
-    def leave(self, code: int, reason: str) -> None:
-        """Sends what is queued, then closes; nothing more is told."""
-        self._left = (code, reason)
-        self._frames.put_nowait(None)
-        if self._socket is None:
-            self._task.cancel()
-        else:
-            asyncio.get_running_loop().call_later(LEAVE_SECONDS, self._socket.transport.abort)
-
-    async def closed(self) -> None:
-        """Waits for the end."""
-        await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _live(self) -> None:
-        runner = self._runner
-        code: int | None = None
-        reason = ""
-        try:
-            async with connect(
-                runner.url,
-                open_timeout=OPEN_SECONDS,
-                ping_interval=None,
-                compression=None,
-                max_size=FRAME_BYTES_MAX,
-                proxy=None,
-            ) as socket:
-                self._socket = socket
-                runner.opened(self)
-                writing = asyncio.create_task(self._write(socket))
-                try:
-                    async for data in socket:
-                        runner.heard(self, data)
-                finally:
-                    writing.cancel()
-                    await asyncio.gather(writing, return_exceptions=True)
-                code, reason = socket.close_code, socket.close_reason or ""
-        except ConnectionClosed as error:
-            code = error.rcvd.code if error.rcvd else 1006
-            reason = error.rcvd.reason if error.rcvd else "the connection broke"
-        except _NO_CONNECTION as error:
-            reason = f"{type(error).__name__}: {error}"
-        if self._left is None:
-            runner.lost(self, code, reason)
-
-    async def _write(self, socket: ClientConnection) -> None:
-        while True:
-            data = await self._frames.get()
-            if data is None:
-                assert self._left is not None
-                await socket.close(*self._left)
-                return
-            try:
-                await socket.send(data, text=True)
-            except ConnectionClosed:
-                return
+def _code(error: Exception | None) -> str:
+    return error.code if isinstance(error, ParleyError) else type(error).__name__
 
 
 def problem_error(problem: Problem) -> ParleyError:

@@ -19,15 +19,15 @@ SIGKILL the n-th time: nothing is flushed, nothing is said. ::
     answered   the sender has the broker's answer, and has written nothing
 """
 
+import asyncio
 import os
 import signal
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from websockets.asyncio.client import ClientConnection
-
 from parley.broker.calls import AcceptMessage
 from parley.broker.session import Session
+from parley.daemon.connection import BrokerSocket
 from parley.daemon.daemon import Daemon
 from parley.daemon.mesh_loop import MeshLoop
 from parley.daemon.runner import MeshRunner
@@ -55,10 +55,10 @@ def acknowledge_before_storing() -> None:
     """The control: a daemon that breaks the rule which the whole matrix is about."""
     store_pushes = MeshRunner._store_pushes
 
-    async def hasty(self: MeshRunner, pushes: Sequence[Push]) -> None:
+    def hasty(self: MeshRunner, pushes: Sequence[Push]) -> None:
         acks = [DeliveryAcked(push.delivery_id) for push in pushes]
         self._step(self.machine.on_stored(acks, self._now()))
-        await store_pushes(self, pushes)
+        store_pushes(self, pushes)
 
     MeshRunner._store_pushes = hasty
 
@@ -105,14 +105,29 @@ def _after(owner: Any, name: str) -> Callable[[_Fuse], None]:
     return install
 
 
-def _after_awaiting(owner: Any, name: str, *, only: Callable[..., bool] = lambda *_: True) -> Callable[[_Fuse], None]:
+def _after_awaiting(owner: Any, name: str) -> Callable[[_Fuse], None]:
     inner = getattr(owner, name)
 
     def install(fuse: _Fuse) -> None:
         async def wrapped(self: Any, *args: Any, **named: Any) -> Any:
             value = await inner(self, *args, **named)
+            fuse.burn()
+            return value
+
+        setattr(owner, name, wrapped)
+
+    return install
+
+
+def _soon_after(owner: Any, name: str, *, only: Callable[..., bool]) -> Callable[[_Fuse], None]:
+    """Dies in the next turn of the loop: what a turn has written is in the socket when it ends."""
+    inner = getattr(owner, name)
+
+    def install(fuse: _Fuse) -> None:
+        def wrapped(self: Any, *args: Any, **named: Any) -> Any:
+            value = inner(self, *args, **named)
             if only(*args):
-                fuse.burn()
+                asyncio.get_running_loop().call_soon(fuse.burn)
             return value
 
         setattr(owner, name, wrapped)
@@ -132,14 +147,14 @@ _POINTS: dict[str, Callable[[_Fuse], None]] = {
     "asked": _before(Daemon, "send"),
     "kept": _after_awaiting(Daemon, "send"),
     "taken": _before(MeshLoop, "on_taken", only=lambda due, *_: bool(due.rows)),
-    "sent": _after_awaiting(ClientConnection, "send", only=_bytes_are("send")),
+    "sent": _soon_after(BrokerSocket, "write", only=_bytes_are("send")),
     "heard": _before(Session, "on_frame", only=_frame_is(Send)),
     "written": _after(AcceptMessage, "__call__"),
     "committed": _before(Session, "_on_accepted"),
     "leased": _before(Session, "_on_claimed", only=lambda room, pushes, *_: bool(pushes)),
     "pushed": _before(MeshLoop, "on_frame", only=_frame_is(Push)),
     "stored": _before(MeshLoop, "on_stored"),
-    "acked": _after_awaiting(ClientConnection, "send", only=_bytes_are("delivery_ack")),
+    "acked": _soon_after(BrokerSocket, "write", only=_bytes_are("delivery_ack")),
     "returned": _before(Session, "on_frame", only=_frame_is(DeliveryAck)),
     "finished": _before(Session, "_on_acked"),
     "answered": _before(MeshLoop, "on_frame", only=_frame_is(Accepted)),

@@ -6,12 +6,12 @@ import hashlib
 
 import pytest
 
-from parley.daemon import runner
-from parley.wire.broker import ErrorFrame, Problem
+from parley.daemon import connection as connections
+from parley.wire.broker import ErrorFrame, Problem, encode_frame
 
 GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 FRAMES = 400
-LARGE = ErrorFrame(Problem("INTERNAL", "x" * 100_000, 500, True))
+LARGE = encode_frame(ErrorFrame(Problem("INTERNAL", "x" * 100_000, 500, True)))
 """So many of these are more than the buffers on the way hold."""
 SECONDS = 60
 
@@ -70,10 +70,10 @@ async def test_a_connection_that_was_left_ends_although_nobody_reads_at_its_othe
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As behind a router that forgot it: what was written stays in full buffers, and a goodbye cannot follow it."""
-    monkeypatch.setattr(runner, "LEAVE_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "LEAVE_SECONDS", 0.1)
     async with DeafServer() as url, asyncio.timeout(SECONDS):
         listener = Listener(url)
-        connection = runner._Connection(listener)  # type: ignore[arg-type]
+        connection = connections.Connection(listener)
         await listener.is_open.wait()
         for _ in range(FRAMES):
             connection.send(LARGE)
