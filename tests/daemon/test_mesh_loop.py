@@ -4,7 +4,7 @@ import apsw
 import pytest
 
 from parley.daemon.drain import ANSWER_SECONDS
-from parley.daemon.effects import Heed, Reply, Settle, Store, Take, Tell
+from parley.daemon.effects import Effect, Heed, Reply, Settle, Store, Take, Tell
 from parley.daemon.outbox.accept import Destination
 from parley.daemon.outbox.sending import RETRY_MS_MAX, take_due
 from parley.wire.broker import Answer, DeliveryAck, DeliveryAcked, Notice, Problem, Push, Request, Send
@@ -235,3 +235,75 @@ def test_stopping_writes_down_what_was_in_flight(bench: Bench) -> None:
     bench.put("m-1")
     bench.run(bench.loop.stop)
     assert bench.row("m-1").status == "pending"
+
+
+def admitted(bench: Bench, client_id: str) -> list[Effect]:
+    """What the machine does about a row that was written as in flight."""
+    taken = put(bench.outbox, message(client_id), now_ms=bench.clock.now_ms(), in_flight=True)
+    return bench.run(bench.loop.on_admitted, taken.row)
+
+
+def test_a_row_that_finds_room_is_in_flight_from_the_start_and_sent_once_it_is_on_disk(bench: Bench) -> None:
+    bench.connect()
+    assert bench.loop.admit(bench.now)
+    assert sent(admitted(bench, "m-1")) == ["m-1"]
+    assert (bench.row("m-1").status, bench.row("m-1").attempts) == ("inflight", 1)
+    bench.say(accepted("m-1"))
+    assert bench.row("m-1").status == "done"
+
+
+def test_a_row_that_was_admitted_is_tried_again_like_any_other(bench: Bench) -> None:
+    bench.connect()
+    assert bench.loop.admit(bench.now)
+    admitted(bench, "m-1")
+    bench.say(refused("m-1", 503))
+    assert (bench.row("m-1").status, bench.row("m-1").attempts) == ("pending", 1)
+    assert sent(bench.wait()) == ["m-1"]
+    assert bench.row("m-1").attempts == 2
+
+
+def test_a_row_that_was_admitted_when_the_link_is_lost_goes_back(bench: Bench) -> None:
+    bench.connect()
+    assert bench.loop.admit(bench.now)
+    bench.run(bench.loop.on_closed, 1006, "lost")
+    assert sent(admitted(bench, "m-1")) == []
+    assert bench.row("m-1").status == "pending"
+    assert sent(bench.connect()) == ["m-1"]
+
+
+def test_no_row_is_admitted_without_a_link_or_past_the_window(bench: Bench) -> None:
+    assert not bench.loop.admit(bench.now)
+    bench.connect(window=2)
+    assert bench.loop.admit(bench.now)
+    assert bench.loop.admit(bench.now)
+    assert not bench.loop.admit(bench.now)
+    bench.run(bench.loop.on_admitted, None)
+    assert bench.loop.admit(bench.now), "what is never written takes no room"
+
+
+def test_no_row_is_admitted_before_those_that_wait(bench: Bench) -> None:
+    bench.connect(window=1)
+    bench.put("m-1")
+    bench.put("m-2")
+    put(bench.outbox, message("m-3"))
+    bench.loop.wake(bench.now)
+    assert sent(bench.say(accepted("m-1"))) == ["m-2"]
+    assert not bench.loop.admit(bench.now)
+
+
+def test_a_row_that_was_not_admitted_is_taken_when_an_admitted_one_leaves_its_room(bench: Bench) -> None:
+    bench.connect(window=1)
+    assert bench.loop.admit(bench.now)
+    assert sent(bench.put("m-2")) == []
+    assert sent(bench.run(bench.loop.on_admitted, None)) == ["m-2"]
+
+
+def test_no_row_is_admitted_while_the_broker_asks_for_a_pause(bench: Bench) -> None:
+    bench.connect()
+    bench.put("m-1")
+    bench.say(refused("m-1", 429, transient=True, retry_after_ms=5_000))
+    assert not bench.loop.admit(bench.now)
+    bench.clock.advance(6)
+    bench.run(bench.loop.on_timer)
+    bench.say(accepted("m-1"))
+    assert bench.loop.admit(bench.now)

@@ -46,10 +46,12 @@ def sealed(asked: Message) -> Sealed:
     return Sealed(ALICE, body, 3, sealed_fingerprint(asked, body, 3))
 
 
-def put(db: apsw.Connection, asked: Message, *, now_ms: int = NOW) -> Taken:
-    fingerprint = message_fingerprint(asked)
+def put(db: apsw.Connection, asked: Message, *, now_ms: int = NOW, in_flight: bool = False) -> Taken:
+    fingerprint, made = message_fingerprint(asked), sealed(asked)
     row_id = f"out_{asked.client_message_id}"
-    return commit(db, lambda tx: accept(tx, asked, fingerprint, sealed(asked), row_id=row_id, now_ms=now_ms))
+    return commit(
+        db, lambda tx: accept(tx, asked, fingerprint, made, row_id=row_id, now_ms=now_ms, in_flight=in_flight)
+    )
 
 
 def push(delivery_id: int = 1, client_id: str = "m-1", text: str = "hello", **changes: Any) -> Push:

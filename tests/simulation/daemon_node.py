@@ -19,7 +19,7 @@ from parley.daemon.instant import Instant
 from parley.daemon.link import LinkSettings, Member
 from parley.daemon.memberships import Membership
 from parley.daemon.mesh_loop import MeshLoop
-from parley.daemon.outbox.accept import Destination, Message, Sealed, accept, message_fingerprint
+from parley.daemon.outbox.accept import Destination, Message, Sealed, Taken, accept, message_fingerprint
 from parley.daemon.outbox.recover import recover
 from parley.daemon.outbox.requeue import requeue
 from parley.daemon.outbox.rows import OutboxRow, by_client_id
@@ -106,13 +106,20 @@ class DaemonNode(Node):
         fingerprint, sealed = message_fingerprint(wanted), seal(wanted, of, self.rng.randbytes)
         row_id, now_ms = self._new_id(), self.clock.now_ms()
 
+        mesh = self._meshes.get(message.mesh_id)
+        in_flight = mesh is not None and mesh.loop.admit(self._now())
+
         def done(outcome: Outcome[Any]) -> None:
             answer(_value(outcome, outcome.error))
-            self._wake(message.mesh_id)
+            if mesh is not None and in_flight:
+                taken: Taken | None = _value(outcome, None)
+                row = taken.row if taken is not None and taken.is_new else None
+                self._do(mesh, mesh.loop.on_admitted(row, self._now()))
+            if not in_flight or self._meshes.get(message.mesh_id) is not mesh:
+                self._wake(message.mesh_id)
 
-        self._outbox.submit(
-            lambda db: self._rules.accept(db, wanted, fingerprint, sealed, row_id=row_id, now_ms=now_ms), done
-        )
+        ids = {"row_id": row_id, "now_ms": now_ms, "in_flight": in_flight}
+        self._outbox.submit(lambda db: self._rules.accept(db, wanted, fingerprint, sealed, **ids), done)
 
     def requeue(self, message: Asked, successor: Asked, *, force: bool) -> None:
         """An operator sends a message anew under another id."""

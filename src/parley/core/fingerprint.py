@@ -29,19 +29,14 @@ def request_fingerprint(
     version: str = "1",
 ) -> bytes:
     """The 32-byte fingerprint. Raises ``InvalidInput`` when a part holds a control character."""
-    for name, part in (
-        ("version", version),
-        ("kind", kind),
-        ("ref", ref),
-        ("reply_to", reply_to),
-        ("priority", priority),
-    ):
-        if _CONTROLS.search(part):
-            raise InvalidInput(f"{name} must not contain control characters", field=name)
+    parts = (version, kind, ref, reply_to, priority)
+    if _CONTROLS.search("".join(parts)):
+        names = ("version", "kind", "ref", "reply_to", "priority")
+        name = next(name for name, part in zip(names, parts, strict=True) if _CONTROLS.search(part))
+        raise InvalidInput(f"{name} must not contain control characters", field=name)
     meta_text = canonical_json(dict(meta)) if meta else b""
     body_hash = hashlib.sha256(body).hexdigest().encode("ascii")
-    parts = (version.encode(), kind.encode(), ref.encode(), reply_to.encode(), priority.encode(), meta_text, body_hash)
-    return hashlib.sha256(b"\0".join(parts)).digest()
+    return hashlib.sha256(b"\0".join(("\0".join(parts).encode(), meta_text, body_hash))).digest()
 
 
 def write_fingerprint(

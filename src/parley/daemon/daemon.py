@@ -270,13 +270,15 @@ class Daemon:
         message = await self.gate.check(replace(message, meta=signed(message.meta, asked.session)))
         sealed = self._sealed(message)
         row_id, now_ms = self.store.new_id(OUT), self.clock.now_ms()
-        written = self.store.write_outbox(
-            lambda db: accept(db, message, fingerprint, sealed, row_id=row_id, now_ms=now_ms)
-        )
-        if mesh is not None:
-            mesh.runner.wake()  # to take the row is to write, too: both are one commit
+
+        def submit(in_flight: bool) -> "asyncio.Future[Taken]":
+            return self.store.write_outbox(
+                lambda db: accept(db, message, fingerprint, sealed, row_id=row_id, now_ms=now_ms, in_flight=in_flight)
+            )
+
         try:
-            return await written
+            written = submit(False) if mesh is None else mesh.runner.post(submit)
+            return await asyncio.shield(written)  # a caller that goes away takes no row with it
         except ServiceUnavailable as error:
             if error.details.get("reason") != "disk_full":
                 raise

@@ -4,6 +4,9 @@ While the link is ready, up to a window of rows is in flight. A row is settled b
 else: accepted is done, a problem that says it will pass backs off, any other kills the row. No answer in time is a
 problem that passes. Nothing is taken from the outbox while the link is down, and a row that backs off stands in no
 other's way.
+
+A row that finds room and nobody waiting before it is written as in flight from the start, and sent once it is on disk:
+to find it again in the outbox would cost more than to write it did.
 """
 
 from typing import Final, NamedTuple
@@ -34,7 +37,9 @@ class Drain:
         self._ready = False
         self._window = 0
         self._taking = False
+        self._admitted = 0
         self._flights: dict[str, _Flight] = {}
+        """In the order of their deadlines, as each is given the same time."""
         self._due_at: float | None = None
         self._held_until = float("-inf")
 
@@ -47,10 +52,11 @@ class Drain:
         """The next answer that is overdue, or the next row that is due."""
         if not self._ready:
             return None
-        times = [flight.deadline for flight in self._flights.values()]
-        if self._due_at is not None and self._room > 0 and not self._taking:
-            times.append(max(self._due_at, self._held_until))
-        return min(times, default=None)
+        overdue_at = next(iter(self._flights.values())).deadline if self._flights else None
+        if self._due_at is None or self._taking or self._room <= 0:
+            return overdue_at
+        due_at = max(self._due_at, self._held_until)
+        return due_at if overdue_at is None else min(due_at, overdue_at)
 
     def tune(self, backoff: Backoff) -> None:
         """Other waits from now on."""
@@ -75,6 +81,23 @@ class Drain:
         """A new row is in the outbox. If rows are being taken just now, it may not be among them."""
         self._expect(now.at)
         return self._take(now)
+
+    def admit(self, now: Instant) -> bool:
+        """Whether a row that is about to be written is to be so as in flight. If it is, ``on_admitted`` must follow."""
+        waiting = self._due_at is not None and self._due_at <= now.at
+        if not self._ready or self._taking or waiting or self._room <= 0 or now.at < self._held_until:
+            return False
+        self._admitted += 1
+        return True
+
+    def on_admitted(self, row: OutboxRow | None, now: Instant) -> list[Effect]:
+        """The row is on disk, or never will be (None). If the link went down meanwhile, it goes back."""
+        self._admitted -= 1
+        if row is None:
+            return self._take(now)
+        if not self._ready:
+            return [Settle((BackOff(row.client_message_id, now.ms, "the connection was lost"),))]
+        return [self._send(row, now)]
 
     def on_taken(self, due: Due, now: Instant) -> list[Effect]:
         """Rows that are marked as in flight in the outbox. If the link went down meanwhile, they go back."""
@@ -139,7 +162,7 @@ class Drain:
 
     @property
     def _room(self) -> int:
-        return self._window - len(self._flights)
+        return self._window - len(self._flights) - self._admitted
 
     def _take(self, now: Instant) -> list[Effect]:
         """Asks for rows if there is room, one may be due, and the broker has not asked for a pause."""
@@ -156,6 +179,7 @@ class Drain:
         self._due_at = at if self._due_at is None else min(self._due_at, at)
 
     def _send(self, row: OutboxRow, now: Instant) -> Effect:
+        self._flights.pop(row.client_message_id, None)
         self._flights[row.client_message_id] = _Flight(row.attempts + 1, now.at + ANSWER_SECONDS)
         return Transmit(send_frame(row))
 

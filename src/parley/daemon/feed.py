@@ -38,7 +38,7 @@ class Follower:
 
     async def wait(self, timeout: float) -> bool:
         """Waits for something to read. False when the stream is over. Raises ``TimeoutError`` when nothing came."""
-        if not self._closed:
+        if not self._closed and not self._woken.is_set():
             async with asyncio.timeout(timeout):
                 await self._woken.wait()
         return not self._closed
@@ -76,7 +76,8 @@ class Feed:
 
     def publish(self, events: Sequence[DaemonEvent]) -> None:
         """Wakes everybody for events that are in the log."""
-        self._counted.update(event.kind for event in events)
+        for event in events:
+            self._counted[event.kind] += 1
         if events:
             for follower in self._followers:
                 follower.offer(len(events))

@@ -13,6 +13,7 @@ from parley.daemon.drain import Drain
 from parley.daemon.effects import Effect, Heed, Reply, Store, Transmit
 from parley.daemon.instant import Instant
 from parley.daemon.link import Link, LinkSettings, Member
+from parley.daemon.outbox.rows import OutboxRow
 from parley.daemon.outbox.sending import Due
 from parley.wire.broker import (
     Accepted,
@@ -47,8 +48,12 @@ class MeshLoop:
 
     @property
     def deadline(self) -> float | None:
-        times = (self.link.deadline, self.drain.deadline, *self._asked.values())
-        return min((each for each in times if each is not None), default=None)
+        link, drain = self.link.deadline, self.drain.deadline
+        soonest = link if drain is None or (link is not None and link < drain) else drain
+        if self._asked:
+            answer = next(iter(self._asked.values()))  # of those that were asked for first
+            return answer if soonest is None else min(soonest, answer)
+        return soonest
 
     def tune(self, settings: LinkSettings) -> None:
         """Other settings, from the next wait and the next negotiation on."""
@@ -107,6 +112,14 @@ class MeshLoop:
     def on_taken(self, due: Due, now: Instant) -> list[Effect]:
         """Rows that were asked for by ``Take``."""
         return self.drain.on_taken(due, now)
+
+    def admit(self, now: Instant) -> bool:
+        """Whether a row that is about to be written is to be so as in flight. If it is, ``on_admitted`` must follow."""
+        return self.drain.admit(now)
+
+    def on_admitted(self, row: OutboxRow | None, now: Instant) -> list[Effect]:
+        """The row that was admitted is on disk, or never will be (None)."""
+        return self.drain.on_admitted(row, now)
 
     def on_stored(self, stored: Iterable[DeliveryAcked], now: Instant) -> list[Effect]:
         """Deliveries that are on disk now. If the link is gone they come again, and are recognised."""

@@ -36,6 +36,7 @@ from parley.daemon.inbox.receive import Opened, Received, SealedMessage, receive
 from parley.daemon.instant import Instant
 from parley.daemon.link import LinkSettings, Member
 from parley.daemon.mesh_loop import MeshLoop
+from parley.daemon.outbox.accept import Taken
 from parley.daemon.outbox.sending import Due, Settlement, settle, take_due
 from parley.daemon.outbox.terms import read_terms, write_terms
 from parley.daemon.store import IN, DaemonStore
@@ -115,6 +116,31 @@ class MeshRunner:
     def wake(self) -> None:
         """A new row is in the outbox."""
         self._step(self.machine.wake(self._now()))
+
+    def post(self, submit: Callable[[bool], "asyncio.Future[Taken]"]) -> "asyncio.Future[Taken]":
+        """Has a row written by ``submit``, which is told whether it is to be in flight from the start, and sends it.
+
+        To take it from the outbox is to write, too: then both are one commit. Nobody may cancel the future.
+        """
+        in_flight = self.machine.admit(self._now())
+        try:
+            future = submit(in_flight)
+        except ParleyError:
+            if in_flight:
+                self._step(self.machine.on_admitted(None, self._now()))
+            raise
+        if in_flight:
+            self._under_way.add(future)
+            future.add_done_callback(self._posted)
+        else:
+            self.wake()
+        return future
+
+    def _posted(self, future: "asyncio.Future[Taken]") -> None:
+        self._under_way.discard(future)
+        taken = None if future.exception() else future.result()
+        row = taken.row if taken is not None and taken.is_new else None
+        self._step(self.machine.on_admitted(row, self._now()))
 
     async def ask(self, method: str, params: dict[str, Any] | None = None) -> Any:
         """The result of a method of the broker. Raises the error that its problem stands for."""

@@ -135,6 +135,16 @@ def _soon_after(owner: Any, name: str, *, only: Callable[..., bool]) -> Callable
     return install
 
 
+def _either(*installs: Callable[[_Fuse], None]) -> Callable[[_Fuse], None]:
+    """One point that is reached on several ways."""
+
+    def install(fuse: _Fuse) -> None:
+        for each in installs:
+            each(fuse)
+
+    return install
+
+
 def _frame_is(kind: type) -> Callable[..., bool]:
     return lambda frame, *_: isinstance(frame, kind)
 
@@ -146,7 +156,10 @@ def _bytes_are(name: str) -> Callable[..., bool]:
 _POINTS: dict[str, Callable[[_Fuse], None]] = {
     "asked": _before(Daemon, "send"),
     "kept": _after_awaiting(Daemon, "send"),
-    "taken": _before(MeshLoop, "on_taken", only=lambda due, *_: bool(due.rows)),
+    "taken": _either(
+        _before(MeshLoop, "on_taken", only=lambda due, *_: bool(due.rows)),
+        _before(MeshLoop, "on_admitted", only=lambda row, *_: row is not None),
+    ),
     "sent": _soon_after(BrokerSocket, "write", only=_bytes_are("send")),
     "heard": _before(Session, "on_frame", only=_frame_is(Send)),
     "written": _after(AcceptMessage, "__call__"),

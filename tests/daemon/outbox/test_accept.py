@@ -139,3 +139,13 @@ def test_what_is_sent_is_the_frozen_row_whole(outbox: apsw.Connection) -> None:
     assert wire_fingerprint(frame).hex() == frame.fingerprint
     assert (frame.reply_to, frame.priority, frame.mentions, frame.key_epoch) == ("bm_9", "now", [BOB], 3)
     assert frame.meta == {}, "metadata travels sealed with the body"
+
+
+def test_what_a_caller_is_told_of_a_new_row_is_the_row_that_was_written(outbox: apsw.Connection) -> None:
+    put(outbox, message("m-0"))
+    asked = message(reply_to_id="bm_9", priority="now", mentions=[BOB], meta={"b": 2, "a": 1})
+    taken = put(outbox, asked)
+    assert taken.is_new
+    assert taken.row == by_client_id(outbox, "m-1")
+    again = put(outbox, asked)
+    assert (again.row, again.is_new) == (taken.row, False)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 KEEPALIVE_SECONDS: Final = 15.0
 REPLAY_BATCH: Final = 200
-GATHER_SECONDS: Final = 0.005
-"""How long a stream that has just told something waits, so that what comes meanwhile is read and told together."""
 _LAGGED: Final = b'event: lagged\ndata: {"reason": "too slow; what follows is read from the log"}\n\n'
 _HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
 
@@ -71,9 +69,13 @@ async def _stream(daemon: "Daemon", follower: Follower, cursor: int, scope: Scop
         while True:
             if follower.caught_up():
                 yield _LAGGED
-            while batch := daemon.store.read_inbox(lambda db, after=cursor: events_after(db, after, REPLAY_BATCH)):
-                cursor = batch[-1].event_id
-                yield _rendered(daemon, batch, scope)
+            more = True
+            while more:
+                batch = daemon.store.read_inbox(lambda db, after=cursor: events_after(db, after, REPLAY_BATCH))
+                more = len(batch) == REPLAY_BATCH  # what is added to the log from now on wakes the follower
+                if batch:
+                    cursor = batch[-1].event_id
+                    yield _rendered(daemon, batch, scope)
             try:
                 if not await follower.wait(KEEPALIVE_SECONDS):
                     return

@@ -18,12 +18,13 @@ from typing import Any, Final, Literal, NamedTuple
 
 import apsw
 import msgspec
+from msgspec.structs import replace
 
 from parley.core.canonical import canonical_json
 from parley.core.daemon_errors import RowSpent
 from parley.core.errors import IdempotencyKeyReused
 from parley.core.fingerprint import fingerprint_prefix, request_fingerprint
-from parley.daemon.outbox.rows import OutboxRow, by_client_id, by_id
+from parley.daemon.outbox.rows import OutboxRow, by_client_id
 from parley.wire.broker import DestinationKind, Priority, Send, wire_fingerprint
 
 _PLAIN: Final = "1"
@@ -31,9 +32,10 @@ _WITH_MENTIONS: Final = "1+mentions"
 _INSERT: Final = (
     "INSERT INTO outbox (id, client_message_id, request_fingerprint, mesh_id, to_spec, destination_kind,"
     " destination_ref, reply_to_id, priority, meta, mentions, payload, sender_identity, sealed, key_epoch,"
-    " wire_fingerprint, enqueued_at, next_attempt_at, status)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')"
+    " wire_fingerprint, enqueued_at, next_attempt_at, attempts, status)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_INSERT_NEW: Final = f"{_INSERT} ON CONFLICT (client_message_id) DO NOTHING"
 
 
 class Destination(msgspec.Struct, frozen=True):
@@ -72,6 +74,8 @@ class Taken(NamedTuple):
     row: OutboxRow
     status: Literal[200, 202]
     state: Literal["queued", "inflight", "done"]
+    is_new: bool = False
+    """Whether the row was written just now."""
 
 
 def message_fingerprint(message: Message) -> bytes:
@@ -129,42 +133,84 @@ def recognise(row: OutboxRow, mesh_id: str, fingerprint: bytes) -> Taken:
 
 
 def accept(
-    db: apsw.Connection, message: Message, fingerprint: bytes, sealed: Sealed, *, row_id: str, now_ms: int
+    db: apsw.Connection,
+    message: Message,
+    fingerprint: bytes,
+    sealed: Sealed,
+    *,
+    row_id: str,
+    now_ms: int,
+    in_flight: bool = False,
 ) -> Taken:
-    """Inside the writer's transaction: the new row, or what the id means already. Raises ``IdempotencyKeyReused``."""
-    row = by_client_id(db, message.client_message_id)
-    if row is not None:
-        return recognise(row, message.destination.mesh_id, fingerprint)
-    insert(db, message, fingerprint, sealed, row_id=row_id, now_ms=now_ms)
-    return Taken(by_id(db, row_id), 202, "queued")
+    """Inside the writer's transaction: the new row, or what the id means already. Raises ``IdempotencyKeyReused``.
+
+    A row that is to be sent as soon as it is on disk is ``in_flight`` from the start.
+    """
+    row = _row(message, fingerprint, sealed, row_id, now_ms)
+    db.execute(_INSERT_NEW, _values(row, in_flight))
+    if db.changes() == 0:
+        known = by_client_id(db, message.client_message_id)
+        assert known is not None
+        return recognise(known, message.destination.mesh_id, fingerprint)
+    return Taken(replace(row, seq=db.last_insert_rowid()), 202, "queued", True)
 
 
 def insert(
     db: apsw.Connection, message: Message, fingerprint: bytes, sealed: Sealed, *, row_id: str, now_ms: int
 ) -> None:
     """Writes a row that is due at once."""
+    db.execute(_INSERT, _values(_row(message, fingerprint, sealed, row_id, now_ms), False))
+
+
+def _row(message: Message, fingerprint: bytes, sealed: Sealed, row_id: str, now_ms: int) -> OutboxRow:
+    """The row as it will be, but for its number, which the outbox gives."""
     where = message.destination
-    values = (
-        row_id,
-        message.client_message_id,
-        fingerprint,
-        where.mesh_id,
-        where.to_spec,
-        where.kind,
-        where.ref,
-        message.reply_to_id,
-        message.priority,
-        canonical_json(message.meta).decode(),
-        canonical_json(message.mentions).decode(),
-        message.payload,
-        sealed.sender,
-        sealed.body,
-        sealed.key_epoch,
-        sealed.fingerprint,
-        now_ms,
-        now_ms,
+    return OutboxRow(
+        seq=0,
+        id=row_id,
+        client_message_id=message.client_message_id,
+        request_fingerprint=fingerprint,
+        mesh_id=where.mesh_id,
+        to_spec=where.to_spec,
+        destination_kind=where.kind,
+        destination_ref=where.ref,
+        reply_to_id=message.reply_to_id,
+        priority=message.priority,
+        meta=canonical_json(message.meta).decode(),
+        mentions=canonical_json(message.mentions).decode(),
+        payload=message.payload,
+        sender_identity=sealed.sender,
+        sealed=sealed.body,
+        key_epoch=sealed.key_epoch,
+        wire_fingerprint=sealed.fingerprint,
+        enqueued_at=now_ms,
+        next_attempt_at=now_ms,
     )
-    db.execute(_INSERT, values)
+
+
+def _values(row: OutboxRow, in_flight: bool) -> tuple[str | bytes | int | None, ...]:
+    return (
+        row.id,
+        row.client_message_id,
+        row.request_fingerprint,
+        row.mesh_id,
+        row.to_spec,
+        row.destination_kind,
+        row.destination_ref,
+        row.reply_to_id,
+        row.priority,
+        row.meta,
+        row.mentions,
+        row.payload,
+        row.sender_identity,
+        row.sealed,
+        row.key_epoch,
+        row.wire_fingerprint,
+        row.enqueued_at,
+        row.next_attempt_at,
+        int(in_flight),
+        "inflight" if in_flight else "pending",
+    )
 
 
 def settle_destination(

@@ -35,17 +35,17 @@ class OutboxRow(msgspec.Struct, frozen=True):
     key_epoch: int | None
     wire_fingerprint: bytes
     enqueued_at: int
-    attempts: int
-    next_attempt_at: int
-    status: Status
-    last_error: str | None
-    delivered_at: int | None
-    broker_message_id: str | None
-    history_id: int | None
-    aborted_at: int | None
-    aborted_by: str | None
-    superseded_by: str | None
-    pruned_at: int | None
+    attempts: int = 0
+    next_attempt_at: int = 0
+    status: Status = "pending"
+    last_error: str | None = None
+    delivered_at: int | None = None
+    broker_message_id: str | None = None
+    history_id: int | None = None
+    aborted_at: int | None = None
+    aborted_by: str | None = None
+    superseded_by: str | None = None
+    pruned_at: int | None = None
 
 
 COLUMNS: Final = ", ".join(OutboxRow.__struct_fields__)
