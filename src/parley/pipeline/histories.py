@@ -9,6 +9,7 @@ table's log names, and a row of the hub's log.
 Where one of the two no longer has the event, because it was archived or removed, nothing can be said, and nothing is.
 """
 
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,34 +29,42 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
-def has_parted(lake: Lake, table: "DeltaTable", hub: HubRef, event_id: int) -> bool:
-    """Whether the hub has another event under this id than bronze."""
-    held = _held(lake, table, hub.db_id, event_id)
-    logged = _logged(hub, event_id) if held else []
-    return bool(logged) and logged[0] not in held
+class Histories:
+    """What bronze holds at one version of the table, to hold hubs against. The table's log is read once for all."""
 
+    def __init__(self, lake: Lake, table: "DeltaTable") -> None:
+        self._root = Path(lake.path(EVENTS))
+        self._table = table
 
-def _held(lake: Lake, table: "DeltaTable", db_id: str, event_id: int) -> list[dict[str, Any]]:
-    root = Path(lake.path(EVENTS))
-    paths = [str(root / path) for path in _files(table, db_id, event_id)]
-    wanted: Any = (pc.field("db_id") == db_id) & (pc.field("event_id") == event_id)
-    try:
-        rows: Any = pads.dataset(paths, schema=EVENT_SCHEMA, format="parquet")
-        return rows.to_table(filter=wanted).to_pylist()
-    except (OSError, pa.ArrowInvalid):
-        return []  # a file that is lost or damaged is for an audit to tell; it does not keep new events out
+    def has_parted(self, hub: HubRef, event_id: int) -> bool:
+        """Whether the hub has another event under this id than bronze."""
+        held = self._held(hub.db_id, event_id)
+        logged = _logged(hub, event_id) if held else []
+        return bool(logged) and logged[0] not in held
 
+    def _held(self, db_id: str, event_id: int) -> list[dict[str, Any]]:
+        paths = [str(self._root / path) for path in self._files_for(db_id, event_id)]
+        wanted: Any = (pc.field("db_id") == db_id) & (pc.field("event_id") == event_id)
+        try:
+            rows: Any = pads.dataset(paths, schema=EVENT_SCHEMA, format="parquet")
+            return rows.to_table(filter=wanted).to_pylist()
+        except (OSError, pa.ArrowInvalid):
+            return []  # a file that is lost or damaged is for an audit to tell; it does not keep new events out
 
-def _files(table: "DeltaTable", db_id: str, event_id: int) -> list[str]:
-    """The files that may hold the event; one without statistics may."""
-    arrow: Any = pc
-    known = pa.table(table.get_add_actions(flatten=True))
-    for column, value in (("db_id", db_id), ("event_id", event_id)):
-        low, high = f"min.{column}", f"max.{column}"
-        if low in known.column_names and high in known.column_names:
-            outside = arrow.or_(arrow.greater(known[low], value), arrow.less(known[high], value))
-            known = known.filter(arrow.invert(arrow.fill_null(outside, False)))
-    return known["path"].to_pylist()
+    def _files_for(self, db_id: str, event_id: int) -> list[str]:
+        """The files that may hold the event; one without statistics may."""
+        arrow: Any = pc
+        known = self._files
+        for column, value in (("db_id", db_id), ("event_id", event_id)):
+            low, high = f"min.{column}", f"max.{column}"
+            if low in known.column_names and high in known.column_names:
+                outside = arrow.or_(arrow.greater(known[low], value), arrow.less(known[high], value))
+                known = known.filter(arrow.invert(arrow.fill_null(outside, False)))
+        return known["path"].to_pylist()
+
+    @cached_property
+    def _files(self) -> pa.Table:
+        return pa.table(self._table.get_add_actions(flatten=True))
 
 
 def _logged(hub: HubRef, event_id: int) -> list[dict[str, Any]]:

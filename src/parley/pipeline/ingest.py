@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from parley.core.clock import Clock, SystemClock
 from parley.core.pipeline_errors import LakeConflict
-from parley.pipeline.histories import has_parted
+from parley.pipeline.histories import Histories
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.lake.catalogue.bronze import EVENTS, NO_DAY
 from parley.pipeline.lake.commit import Step, commit, discard, ensure_table
@@ -32,7 +32,6 @@ from parley.pipeline.source.ranges import EventRange, pack, split
 from parley.pipeline.source.reading import read_bounds, read_range
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
     Spark = SparkSession | Callable[[], SparkSession]
@@ -164,18 +163,21 @@ def cursor_name(db_id: str) -> str:
 def plan(lake: Lake, hubs: Sequence[HubRef], until: dict[str, int] | None = None) -> list[HubPlan]:
     """What each hub has beyond its cursor, up to an id of it if one is given."""
     table = ensure_table(lake, EVENTS)
-    return [_plan(lake, table, hub, None if until is None else until[hub.db_id]) for hub in hubs]
+    held = Histories(lake, table)
+    return [
+        _plan(hub, table.transaction_version(cursor_name(hub.db_id)), None if until is None else until[hub.db_id], held)
+        for hub in hubs
+    ]
 
 
-def _plan(lake: Lake, table: "DeltaTable", hub: HubRef, until: int | None) -> HubPlan:
-    cursor = table.transaction_version(cursor_name(hub.db_id))
+def _plan(hub: HubRef, cursor: int | None, until: int | None, held: Histories) -> HubPlan:
     bounds = read_bounds(hub)
     stands = cursor or 0
     if stands > bounds.hi:
         problem = f"{hub.source} ends at event {bounds.hi}, before event {stands} that the lake has: was it restored?"
         return HubPlan(hub, cursor, stands, stands, problem)
     hi = bounds.hi if until is None else min(bounds.hi, until)
-    if bounds.lo < stands < hi and has_parted(lake, table, hub, stands):
+    if bounds.lo < stands < hi and held.has_parted(hub, stands):
         return HubPlan(hub, cursor, stands, stands, PARTED.format(source=hub.source, event_id=stands))
     lo = max(stands, bounds.lo)
     problem = None
