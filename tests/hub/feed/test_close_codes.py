@@ -165,10 +165,13 @@ async def test_code_1009_ends_a_feed_whose_client_sends_a_message_above_the_limi
 async def test_code_1011_ends_a_feed_that_answers_no_ping(make_server: MakeHub) -> None:
     hub = await make_server({"websocket": {"ping_seconds": 0.1}})
     async with feed(hub) as client:
-        await client.hello()
-        assert (await client.frame()).opcode == PING
-        closing = await client.closing()
-        assert (closing.close_code, closing.close_reason) == (1011, "Ping unanswered")
+        client.send(TEXT, HELLO)
+        received = [await client.frame()]
+        while received[-1].opcode != CLOSE:
+            received.append(await client.frame())
+        # On a machine that stops for a moment the first ping is due before the hello was read.
+        assert sorted(each.opcode for each in received[:-1]) == [TEXT, PING]
+        assert (received[-1].close_code, received[-1].close_reason) == (1011, "Ping unanswered")
 
 
 async def test_a_feed_that_answers_its_pings_stays_open(hub: OpenHub) -> None:
