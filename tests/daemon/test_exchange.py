@@ -16,6 +16,7 @@ from parley.core.daemon_errors import MembershipLost
 from parley.daemon.inbox.events import events_after
 from parley.daemon.joining import create_mesh
 from parley.daemon.profile import read_own
+from parley.wire.broker import Notice
 from parley.wire.mesh_methods import rotation_bytes
 from tests.broker.process import Process, broker
 from tests.daemon.desk import Desk, MakeDesk
@@ -134,6 +135,42 @@ async def test_a_list_tells_who_has_what_was_sent_and_guesses_nothing(
             pass  # bob's word may still be on its way to the broker
     await alice.daemon.mesh(None).runner.stop()
     assert await listed() == [None, None]
+
+
+async def test_a_roster_is_stale_until_the_broker_has_answered_also_when_it_answers_with_a_refusal(
+    pair: tuple[Desk, Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a name would mean who had it before, to whoever sends while the answer is on its way."""
+    alice, _ = pair
+    mesh = alice.daemon.mesh(None)
+    changed = Notice("member_keypair_rotated", {"member_id": "mem_other"})
+    ask, asked, answered = mesh.runner.ask, asyncio.Event(), asyncio.Event()
+
+    async def held_back(method: str, params: dict[str, Any] | None = None) -> Any:
+        answer = await ask(method, params)
+        asked.set()
+        await answered.wait()
+        return answer
+
+    while mesh.roster_stale:
+        await mesh.read_roster()  # the word of bob's coming may still be on its way
+    mesh._heed(changed)
+    monkeypatch.setattr(mesh.runner, "ask", held_back)
+    reading = asyncio.create_task(mesh.read_roster())
+    await asked.wait()
+    assert mesh.roster_stale
+    answered.set()
+    await reading
+    assert not mesh.roster_stale
+
+    async def refused(method: str, params: dict[str, Any] | None = None) -> Any:
+        raise MembershipLost("no")
+
+    mesh._heed(changed)
+    monkeypatch.setattr(mesh.runner, "ask", refused)
+    with pytest.raises(MembershipLost):
+        await mesh.read_roster()
+    assert mesh.roster_stale
 
 
 async def test_a_broker_that_is_killed_in_mid_stream_loses_and_doubles_nothing(

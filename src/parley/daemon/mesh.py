@@ -81,7 +81,7 @@ class Mesh:
         self._refused: set[str] = set()
         self.leaving = False
         """Set while the member itself asks to go, which is no end that anybody must be told of."""
-        self._roster_stale = True
+        self._roster_changes, self._roster_read = 1, 0
         self._telling: set[asyncio.Task[None]] = set()
         self._jitter = jitter
         self._again = asyncio.Event()
@@ -141,7 +141,7 @@ class Mesh:
 
         The roster is asked for before anybody needs it: a name must mean something also once the broker is away.
         """
-        if self._roster_stale:
+        if self._roster_read < self._roster_changes:
             await self.read_roster()
         await self._take_keys()
         await self._give_keys()
@@ -169,10 +169,13 @@ class Mesh:
             await self._send_profile(own)
 
     async def read_roster(self) -> None:
-        """Asks the broker who is in the mesh."""
-        self._roster_stale = False
-        answer = await self.runner.ask("members")
-        peers = peers_of(answer)
+        """Asks the broker who is in the mesh.
+
+        The roster stays stale until the answer is here, and if something changed while it was on its way, also then.
+        """
+        changes = self._roster_changes
+        peers = peers_of(await self.runner.ask("members"))
+        self._roster_read = max(self._roster_read, changes)
         if peers != self.roster.peers:
             self.roster = replace(self.roster, peers=peers)
             write_roster(self._home, self.roster)
@@ -180,7 +183,7 @@ class Mesh:
     @property
     def roster_stale(self) -> bool:
         """Whether somebody came, went or has another key since the broker was asked, and it can be asked now."""
-        return self._roster_stale and self.runner.machine.ready
+        return self._roster_read < self._roster_changes and self.runner.machine.ready
 
     async def _keep_in_sync(self) -> None:
         while True:
@@ -260,12 +263,12 @@ class Mesh:
     def _on_ready(self) -> None:
         if self.membership.ended is not None:
             self._memberships.put(replace(self.membership, ended=None))
-        self._roster_stale = True  # whoever came or went while the broker was away was not told of
+        self._roster_changes += 1  # whoever came or went while the broker was away was not told of
         self._again.set()
 
     def _heed(self, notice: Notice) -> None:
         if notice.name.startswith("member_"):
-            self._roster_stale = True
+            self._roster_changes += 1
         for_us = notice.data.get("member_id") == self.runner.member.member_id
         if notice.name == "member_gone" or (notice.name == "key_given" and for_us):
             self._again.set()
