@@ -96,13 +96,14 @@ def test_every_setting_stands_in_a_file_and_flags_go_before_it(tmp_path: Path) -
     config.write_text(
         "[server]\nport = 5000\ntls_cert = 'cert.pem'\ntls_key = '/etc/key.pem'\nopen_creation = true\n"
         "[store]\naddress = 'other.db'\n[limits]\nwindow = 7\n[timing]\nlease_ms = 5000\n"
-        "[retention]\nmessage_days = 20\n[mesh]\nmembers_max = 3\n[check]\nevery_hours = 0\n"
+        "[retention]\nmessage_days = 20\n[check]\nevery_hours = 0\n"
+        "[mesh]\nmembers_max = 3\nconnection_policy = 'prefer_oldest'\n"
     )
     found = broker_options(UpOptions(folder=tmp_path, port=6000).settings(), tmp_path)
     assert (found.port, found.open_creation, found.check_hours) == (6000, True, 0)
     assert (found.tls_cert, found.tls_key) == (tmp_path / "cert.pem", Path("/etc/key.pem"))
     assert (found.policy.window, found.policy.lease_ms, found.policy.members_max) == (7, 5000, 3)
-    assert found.policy.delivery_days == 20
+    assert (found.policy.delivery_days, found.policy.connection_policy) == (20, "prefer_oldest")
     assert broker_store(None, tmp_path) == found.store == str(tmp_path / "other.db")
     assert broker_store("postgresql://x/y", tmp_path) == "postgresql://x/y"
     config.write_text("[server]\nspeed = 3\n[timing]\nlease_ms = 5\n[nothing]\n")

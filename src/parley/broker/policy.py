@@ -42,6 +42,8 @@ class Policy:
     """Stored bytes of a new mesh."""
     members_max: int = 1_000
     """Members of a new mesh."""
+    connection_policy: str = "prefer_newest"
+    """What becomes of a member's second daemon in a new mesh."""
 
     @property
     def silence_ms(self) -> int:

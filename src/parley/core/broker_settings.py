@@ -82,6 +82,11 @@ class MeshTable:
 
     members_max: int = setting_key(1_000, "members of a new mesh", low=1)
     bytes_max: int = setting_key(1024 * MIB, "stored bytes of a new mesh", low=1024)
+    connection_policy: Literal["prefer_newest", "prefer_oldest", "allow_concurrent"] = setting_key(
+        "prefer_newest",
+        "what becomes of a member's second daemon in a new mesh",
+        choices=("prefer_newest", "prefer_oldest", "allow_concurrent"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
 """What a mesh may hold is changed after it was made, on both stores, and the audit log tells who did."""
 
+import dataclasses
 import json
 
 import pytest
 
 from parley.broker.methods import CallMethod
 from parley.broker.rules import audit
+from parley.broker.rules.members import create_mesh
 from parley.broker.rules.mesh_limits import ChangeLimits, all_limits, limits_of
 from parley.core.broker_errors import NotAllowed, QuotaExceeded
 from parley.core.errors import InvalidInput, NotFound
@@ -52,6 +54,13 @@ def test_a_mesh_that_is_not_there_has_no_limits(circle: Circle) -> None:
     with pytest.raises(NotFound):
         circle.store.call(lambda tx: limits_of(tx, "mesh_none"))
     assert [each.slug for each in circle.store.call(all_limits)] == ["blue", "red"]
+
+
+def test_a_new_mesh_has_the_limits_and_the_policy_that_the_broker_gives(circle: Circle) -> None:
+    policy = dataclasses.replace(circle.policy, members_max=2, bytes_max=2048, connection_policy="prefer_oldest")
+    made = circle.store.call(lambda tx: create_mesh(tx, "green", "Green", policy))
+    found = circle.store.call(lambda tx: limits_of(tx, made.mesh_id))
+    assert (found.members_max, found.bytes_max, found.connection_policy) == (2, 2048, "prefer_oldest")
 
 
 def test_an_owner_sets_the_connection_policy_and_nobody_else_does(circle: Circle) -> None:

@@ -49,9 +49,9 @@ def create_mesh(tx: Tx, slug: str, name: str, policy: Policy) -> Mesh:
     """A mesh without members. Raises ``InvalidInput`` when the slug is taken."""
     mesh_id = tx.new_id(MESH)
     made = tx.run(
-        "INSERT INTO mesh (mesh_id, slug, name, created_ms, bytes_max, members_max) VALUES (?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (slug) DO NOTHING",
-        *(mesh_id, slug, name, tx.now_ms, policy.bytes_max, policy.members_max),
+        "INSERT INTO mesh (mesh_id, slug, name, created_ms, bytes_max, members_max, connection_policy)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (slug) DO NOTHING",
+        *(mesh_id, slug, name, tx.now_ms, policy.bytes_max, policy.members_max, policy.connection_policy),
     )
     if not made:
         raise InvalidInput(f"There is a mesh {slug} already", field="slug")
