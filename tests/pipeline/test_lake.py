@@ -356,6 +356,25 @@ def test_a_folder_that_is_no_lake_is_left_alone(tmp_path: Path) -> None:
         Lake.open(tmp_path / "new")
 
 
+@pytest.mark.parametrize("name", ["a%41", "what?", "a#b", "a\\b", "a\nb", "a\x7fb"])
+def test_a_path_that_delta_would_take_for_another_is_refused_before_anything_is_made(tmp_path: Path, name: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / name)
+    for way in (Lake.open, Lake.open_or_create):
+        for folder in (tmp_path / name / "lake", tmp_path / "link" / "lake"):
+            with pytest.raises(LakeInvalid, match="cannot be a lake") as refused:
+                way(folder)
+            assert "--lake" in str(refused.value.hint)
+    assert [each.name for each in tmp_path.iterdir()] == ["link"]
+
+
+@pytest.mark.parametrize("name", ["50%", "a b", "naïve ☕", "[ab]{c}*", "it's", "a:b&c=d+e"])
+def test_other_names_are_as_good_as_any(tmp_path: Path, name: str) -> None:
+    lake = Lake.open_or_create(tmp_path / name)
+    commit(lake, EVENTS, [], cursors=[Step("a cursor", None, 7)])
+    assert cursor(lake, EVENTS, "a cursor") == 7
+    assert len(maintain.history(lake, EVENTS)) == 2
+
+
 def test_a_lake_whose_making_was_cut_short_is_made_on(tmp_path: Path) -> None:
     (tmp_path / "lake" / "_parley").mkdir(parents=True)
     assert Lake.open_or_create(tmp_path / "lake").own.joinpath("lake.json").is_file()

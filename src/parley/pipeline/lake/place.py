@@ -1,6 +1,7 @@
 """The folder of a lake, and the mark that says that it is one."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -13,6 +14,8 @@ FORMAT: Final = 1
 """What the layout of the folders is called; a lake with a larger number was written by a newer Parley."""
 OWN_FOLDER: Final = "_parley"
 MARK: Final = "lake.json"
+UNUSABLE: Final = re.compile(r"%[0-9A-Fa-f]{2}|[\\?#\x00-\x1f\x7f]")
+"""What delta-rs, to which a path is an address, takes for something else: it would look, or clear up, elsewhere."""
 FOLDER_MODE: Final = 0o700
 MARK_MODE: Final = 0o644
 
@@ -26,7 +29,7 @@ class Lake:
     @classmethod
     def open(cls, folder: Path) -> Self:
         """The lake in this folder. Raises ``LakeNotFound``, ``LakeInvalid`` or ``LakeTooNew``."""
-        root = folder.absolute()
+        root = _usable(folder)
         if not root.exists():
             raise LakeNotFound(f"There is no lake at {root}", lake=str(root))
         mark = root / OWN_FOLDER / MARK
@@ -48,7 +51,7 @@ class Lake:
     @classmethod
     def open_or_create(cls, folder: Path) -> Self:
         """The lake in this folder, made if the folder is empty or does not exist yet."""
-        root = folder.absolute()
+        root = _usable(folder)
         try:
             root.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             if not any(root.iterdir()):
@@ -67,3 +70,17 @@ class Lake:
     def path(self, table: Table) -> str:
         """The folder of a table."""
         return str(Path(self.root) / table.layer / table.name)
+
+
+def _usable(folder: Path) -> Path:
+    """The folder's whole path. Raises ``LakeInvalid`` if tables there, or where its links lead, would not be found."""
+    root = folder.absolute()
+    found = UNUSABLE.search(str(root)) or UNUSABLE.search(str(root.resolve()))
+    if found is None:
+        return root
+    refused = LakeInvalid(f"{root} cannot be a lake: there is {found[0]!r} in its path", lake=str(root))
+    refused.hint = (
+        "Name another folder with --lake: no backslash, ?, # or control character may be in its path,"
+        " nor % before two hexadecimal digits."
+    )
+    raise refused
