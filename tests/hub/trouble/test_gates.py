@@ -12,6 +12,7 @@ import pytest
 from parley.core.clock import ManualClock
 from parley.core.errors import ServiceUnavailable, StartupFailed
 from parley.core.metrics import METRICS
+from parley.serve.disk import Disk
 from parley.sqlite import CheckpointResult, checkpoint_once, close_quietly, open_writer
 from parley.workspace.layout import Workspace
 from tests.hub.conftest import MakeHub
@@ -83,9 +84,7 @@ async def test_part_x_disk_space_exhaustion_writes_get_503_while_the_disk_is_low
 ) -> None:
     hub = await make_server({"trouble": {"disk_free_bytes_min": 1_000_000_000}})
     free = 2_000_000_000
-    monkeypatch.setattr(
-        "parley.hub.monitor.shutil.disk_usage", lambda _: type("Usage", (), {"free": free, "total": 10**10})
-    )
+    monkeypatch.setattr("parley.hub.monitor.look_at_disk", lambda _: Disk(free, 10**10))
     hub.hub.monitor.look()
     topic = await hub.api.topic(await hub.api.channel())
     free = 999_999_999
