@@ -2,9 +2,9 @@
 
 Each size has a history of its own, which is made once and copied if the run adds to it; ``--lake-keep`` names a folder
 where the made ones stay for the next run. After the first build one percent of new events is added, so that what an
-incremental run costs stands beside what a full one costs: both are ingest and silver, and with gold, which is counted
-whole each time. What is quick and disturbed easily, ingest and fold, is done several times, the first time by processes
-that have yet to load what they need; the spread shows it.
+incremental run costs stands beside what a full one costs: both are ingest and silver, and the same with gold. What is
+quick and disturbed easily, ingest and fold, is done several times, the first time by processes that have yet to load
+what they need; the spread shows it.
 """
 
 import shutil

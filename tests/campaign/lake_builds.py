@@ -3,7 +3,7 @@
 After each kill every table of silver must be, at the version that it has now, what the pure fold makes of the hub's log
 up to the cursor in that version, and every finding of a plugin must be there once. At the end one more build in Spark
 brings all tables up to the logs, and a build of everything at once gives each of silver and gold again. Most kills meet
-builders that do without Spark; every fourth meets one that folds by Spark and counts gold, or runs a plugin.
+builders that do without Spark; every fourth meets one that folds and counts by Spark, or runs a plugin.
 """
 
 import random
@@ -26,7 +26,7 @@ from parley.core.fold import HubState
 from parley.core.settings import PipelineSettings
 from parley.pipeline.enrich.plugins import choose
 from parley.pipeline.enrich.run import enrich
-from parley.pipeline.gold.building import build_gold
+from parley.pipeline.gold.building import BY_SPARK, INLINE_EVENTS, build_gold
 from parley.pipeline.ingest import ingest
 from parley.pipeline.lake import Lake, read_table
 from parley.pipeline.lake.catalogue import gold, silver
@@ -139,13 +139,13 @@ class World(NamedTuple):
         """The same when everything is built, and where a build of everything at once gives something else."""
         lake, hubs = Lake.open(self.lake), [hub.ref for hub in self.hubs.values()]
         ingest(spark, lake, hubs)
-        _build(spark, lake)
+        _build(spark, lake, gold_inline=INLINE_EVENTS)
         chosen = choose(hubs, PLUGIN, SystemClock(), self.lake.parent / "home")
         messages = read_table(spark, lake, silver.MESSAGES)
         enrich(spark, lake, messages, chosen)
         left = enrich(spark, lake, messages, chosen).due
         other = same_bronze(lake, again)
-        _build(spark, other)
+        _build(spark, other, gold_inline=BY_SPARK)
         tables = (*silver.TABLES, *gold.TABLES)
         one, full = read_all(lake, tables), read_all(other, tables)
         found = [f"{name} is not what a full build gives" for name in one if one[name] != full[name]]
@@ -204,9 +204,9 @@ def living(hubs: Path) -> Generator[None]:
             assert process.returncode == 0, "a hub could not go on"
 
 
-def _build(spark: "SparkSession", lake: Lake) -> None:
+def _build(spark: "SparkSession", lake: Lake, *, gold_inline: int) -> None:
     build_silver(spark, lake, inline_events=0)
-    build_gold(spark, lake, PipelineSettings())
+    build_gold(spark, lake, PipelineSettings(), inline_events=gold_inline)
 
 
 def _log(hub: LivingHub, db_id: str) -> list[Event]:

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from parley.core.fold import TABLES as FOLDED
 from parley.core.settings import PipelineSettings
-from parley.pipeline.gold.building import build_gold
+from parley.pipeline.gold.building import BY_SPARK, build_gold
 from parley.pipeline.ingest import ingest
 from parley.pipeline.lake import Lake
 from parley.pipeline.lake.catalogue import gold, silver
@@ -90,15 +90,15 @@ class World:
                 self._plant(self.hubs[self.disturbed])
             ingest(spark, self._lake, [hub.ref for hub in self.hubs.values()])
             build_silver(spark, self._lake, inline_events=self._rng.choice((0, INLINE_EVENTS)))
+            build_gold(spark, self._lake, PipelineSettings())
             if turn == 1:
                 self.hubs["hub-0"].archive(self._rng.randrange(ARCHIVED_AGE_MS))
-        build_gold(spark, self._lake, PipelineSettings())
 
     def problems(self, spark: "SparkSession") -> list[str]:
         """Where silver is not what the hubs hold, or a build of everything gives something else."""
         again = same_bronze(self._lake, self.folder / "again")
         build_silver(spark, again, inline_events=0)
-        build_gold(spark, again, PipelineSettings())
+        build_gold(spark, again, PipelineSettings(), inline_events=BY_SPARK)
         found = self.state_problems(self.contents(silver.TABLES))
         for tables in (silver.TABLES, gold.TABLES):
             one, other = self.contents(tables), read_all(again, tables)

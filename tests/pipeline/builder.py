@@ -1,8 +1,8 @@
 """A builder to be killed: takes the events of hubs into a lake and builds its tables, until its standard input ends.
 
 ``python -m tests.pipeline.builder LAKE PATTERN [--spark] [--enrich] [--without-cursor]`` prints ``ready`` when it can
-begin and a line per turn. It folds by itself and opens Spark only for what needs it, such as what a kill left behind.
-``--spark`` lets Spark fold everything and builds gold too, ``--enrich`` runs a plugin over the messages.
+begin and a line per turn. It folds and counts by itself and opens Spark only for what needs it, such as what a kill
+left behind. ``--spark`` lets Spark fold and count everything, ``--enrich`` runs a plugin over the messages.
 ``--without-cursor`` is the positive control: the same, but cursors are left out of the commits.
 """
 
@@ -18,7 +18,8 @@ from parley.core.pipeline_errors import LakeConflict
 from parley.core.settings import PipelineSettings
 from parley.pipeline.enrich.plugins import choose
 from parley.pipeline.enrich.run import enrich
-from parley.pipeline.gold.building import build_gold
+from parley.pipeline.gold.building import BY_SPARK, build_gold
+from parley.pipeline.gold.building import INLINE_EVENTS as GOLD_INLINE
 from parley.pipeline.hubs import find_hubs
 from parley.pipeline.ingest import ingest
 from parley.pipeline.lake import Lake, read_table
@@ -55,13 +56,10 @@ def turn(lake: Lake, pattern: str, options: argparse.Namespace) -> None:
     hubs = find_hubs([pattern])
     ingest(session, lake, hubs, inline_events=INLINE)
     ends = bronze_marks(lake)
-    if options.spark:
+    in_doubt = build_inline(lake, ends, 0 if options.spark else INLINE_EVENTS) is None
+    if in_doubt and any(silver_marks(lake, table) != ends for table in _built()):
         build_silver(session(), lake, inline_events=0)
-        build_gold(session(), lake, PipelineSettings())
-    elif build_inline(lake, ends, INLINE_EVENTS) is None and any(
-        silver_marks(lake, table) != ends for table in _built()
-    ):
-        build_silver(session(), lake, inline_events=0)
+    build_gold(session, lake, PipelineSettings(), inline_events=BY_SPARK if options.spark else GOLD_INLINE)
     if options.enrich:
         ensure_table(lake, MESSAGES)
         chosen = choose(hubs, PLUGIN, SystemClock(), Path(options.lake).parent / "home")

@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from parley.core.clock import ManualClock
 from parley.core.pipeline_errors import LakeNotFound
 from parley.core.settings import PipelineSettings
-from parley.pipeline.gold.building import CURSOR, replace_table
 from parley.pipeline.gold.counting import Counted, Sources
+from parley.pipeline.gold.remembering import CURSOR
+from parley.pipeline.gold.writing import replace_table
 from parley.pipeline.lake import Lake, Step
 from parley.pipeline.lake.catalogue.gold import TABLES
 from parley.pipeline.report.checks import all_checks, audit_path

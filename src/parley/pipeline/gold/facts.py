@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from parley.pipeline.gold.measures import moment
 
 CREATED, EDITED, DELETED, MOVED = "created", "edited", "deleted", "moved"
-_ASKS: Final = r"(?m)[?？؟]\s*$"
+ASKS: Final = r"(?m)[?？؟]\s*$"
 """A line that ends with a question mark. Others, as in addresses and code, ask nothing."""
 
 
@@ -29,7 +29,7 @@ def find_posts(versions: DataFrame, topics: DataFrame) -> DataFrame:
     grouped = versions.groupBy("db_id", F.col("id").alias("message_id")).agg(
         F.max(F.when(change == CREATED, posted)).alias("posted"),
         F.max_by("topic_id", place).alias("topic_id"),
-        F.max_by(F.col("content_raw").rlike(_ASKS), place).alias("asks"),
+        F.max_by(F.col("content_raw").rlike(ASKS), place).alias("asks"),
         F.max(change == DELETED).alias("is_deleted"),
         F.count_if(change == EDITED).alias("edits"),
         F.count_if(change == MOVED).alias("moves"),
