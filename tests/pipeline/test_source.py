@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parley.core.errors import ServiceUnavailable, WorkspaceNotFound
+from parley.core.errors import InvalidInput, ServiceUnavailable, WorkspaceNotFound
 from parley.core.pipeline_errors import HubAmbiguous, LakeConflict
-from parley.pipeline.hubs import TOKEN_VARIABLE, HubRef, find_hubs, hub_at
+from parley.pipeline.hubs import TOKEN_VARIABLE, HubRef, find_hubs, hub_at, is_pattern
 from parley.pipeline.source.datasource import PushingHubReader, admit
 from parley.pipeline.source.files import readable_address
 from parley.pipeline.source.ranges import Bounds, EventRange, pack, split
@@ -206,6 +206,20 @@ def test_a_copied_workspace_is_refused_and_the_same_one_named_twice_is_one(tmp_p
         connection.execute("UPDATE meta SET value = ? WHERE key = 'db_id'", (hub.db_id,))
     with pytest.raises(HubAmbiguous):
         find_hubs([str(tmp_path / "*")])
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "nonsense", "http://", "ftp://host", "http://host:99999", "http://host:a", "http://a\nb"]
+)
+def test_an_address_that_can_be_none_is_said_before_anybody_is_asked(url: str) -> None:
+    with pytest.raises(InvalidInput, match="not the address of a hub"):
+        hub_at(url)
+
+
+def test_a_folder_whose_name_is_like_a_pattern_is_a_name(tmp_path: Path) -> None:
+    hub = make_hub(tmp_path / "[ab]", 1)
+    assert find_hubs([str(tmp_path / "[ab]")]) == [hub]
+    assert (is_pattern(str(tmp_path / "[ab]")), is_pattern(str(tmp_path / "[cd]"))) == (False, True)
 
 
 def test_a_pattern_passes_over_a_workspace_that_is_being_made_and_a_name_does_not(tmp_path: Path) -> None:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from parley.core.errors import InvalidAuth, ServiceUnavailable, WorkspaceNotFound
+from parley.core.errors import InvalidAuth, InvalidInput, ServiceUnavailable, WorkspaceNotFound
 from parley.core.pipeline_errors import HubAmbiguous
 from parley.workspace import discovery
 from parley.workspace.reading import open_reading
 
 TOKEN_VARIABLE: Final = "PARLEY_HUB_TOKEN"
+PORT_MAX: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,29 @@ def hub_of_workspace(folder: Path) -> HubRef:
 
 
 def hub_at(url: str, token_file: str | None = None) -> HubRef:
-    """The hub that answers at this address."""
+    """The hub that answers at this address. Raises ``InvalidInput`` if it is none."""
     from parley.client import Client
 
+    if not _is_address(url):
+        raise InvalidInput(f"{url} is not the address of a hub, as http://HOST:PORT is", url=url)
     hub = HubRef("", url.rstrip("/"), url=url.rstrip("/"), token_file=token_file)
     with Client(url=hub.url, token=hub.token()) as client:
         return replace(hub, db_id=client.health().db_id)
+
+
+def is_pattern(workspace: str) -> bool:
+    """Whether this stands for the folders that match it, and is not the name of one that is there."""
+    return glob.has_magic(workspace) and not Path(workspace).exists()
+
+
+def _is_address(url: str) -> bool:
+    import httpx
+
+    try:
+        parts = httpx.URL(url)
+    except (httpx.InvalidURL, ValueError):  # a name that cannot be one in any alphabet is the latter
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.host) and (parts.port or 0) <= PORT_MAX
 
 
 def _folders(workspaces: Sequence[str], *, nearest: bool) -> Iterable[Path]:
@@ -89,7 +107,7 @@ def _matching(pattern: str) -> list[Path]:
 
     A pattern may meet folders that are none, and workspaces that are being made: the next look finds those.
     """
-    if not glob.has_magic(pattern) or Path(pattern).exists():
+    if not is_pattern(pattern):
         return [Path(pattern).resolve()]
     # Path.glob takes no pattern that starts at the root, which is what a user writes.
     matches = (Path(match).resolve() for match in sorted(glob.glob(pattern, recursive=True)))  # noqa: PTH207

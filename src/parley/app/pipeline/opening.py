@@ -9,7 +9,7 @@ from parley.core.errors import InvalidInput
 from parley.core.pipeline_errors import SparkFailed
 from parley.core.settings import Settings
 from parley.pipeline.brokers.stores import BrokerRef, find_brokers
-from parley.pipeline.hubs import HubRef, find_hubs
+from parley.pipeline.hubs import HubRef, find_hubs, is_pattern
 from parley.pipeline.lake import Lake
 from parley.pipeline.progress import Progress
 from parley.pipeline.session import has_session, open_session, spark_errors
@@ -63,7 +63,7 @@ def lake_folder(place: Place) -> Path:
     if (
         place.hubs
         or len(place.workspaces) > 1
-        or any("*" in each or "?" in each for each in place.workspaces)
+        or any(map(is_pattern, place.workspaces))
         or (place.brokers and not place.workspaces)
     ):
         raise InvalidInput("Name the lake with --lake: what was named is not a single workspace")
