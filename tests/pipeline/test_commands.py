@@ -39,9 +39,10 @@ def test_a_workspace_is_taken_into_the_lake_beside_it_without_starting_spark(par
 
 def test_many_workspaces_are_named_by_a_pattern_and_need_a_lake_of_their_own(parley: Parley, tmp_path: Path) -> None:
     hubs = [make_hub(tmp_path / "hubs" / name, 10) for name in ("a", "b")]
-    pattern = str(tmp_path / "hubs" / "*")
-    refused = parley("pipeline", "ingest", "-w", pattern, "--json")
-    assert (refused.code, refused.json["code"]) == (1, "INVALID_INPUT")
+    for pattern in (str(tmp_path / "hubs" / name) for name in ("*", "?", "[ab]")):
+        refused = parley("pipeline", "ingest", "-w", pattern, "--json")
+        assert (refused.code, refused.json["code"]) == (1, "INVALID_INPUT")
+        assert "Name the lake" in refused.json["error"]
     assert parley("pipeline", "ingest", "-w", pattern, "--lake", tmp_path / "lake").code == 0
     assert bronze_problems(Lake.open(tmp_path / "lake"), hubs) == []
 
@@ -94,6 +95,12 @@ def test_the_lake_is_asked_in_sql(parley: Parley, spark: "SparkSession", tmp_pat
         (["history", "no_table", "--lake", "empty"], "LAKE_NOT_FOUND"),
         (["sql", "select 1", "--lake", "nowhere"], "LAKE_NOT_FOUND"),
         (["sql", "select 1", "--lake", "empty", "--master", "a", "--remote", "b"], "INVALID_INPUT"),
+        (["vacuum", "--lake", "empty", "--days", "nan"], "INVALID_INPUT"),
+        (["vacuum", "--lake", "empty", "--days", "inf"], "INVALID_INPUT"),
+        (["vacuum", "--lake", "empty", "--days", "1e300"], "INVALID_INPUT"),
+        (["ingest", "--workspace", "hub", "--watch", "--every", "nan"], "INVALID_INPUT"),
+        (["restore", "bronze_events", "--lake", "empty", "--version", "9" * 20], "INVALID_INPUT"),
+        (["history", "bronze_events", "--lake", "empty", "--limit", "9" * 20], "INVALID_INPUT"),
         (["ingest", "--hub", "http://127.0.0.1:1", "--lake", "empty"], "HUB_NOT_RUNNING"),
         (["ingest", "--hub", "http://127.0.0.1:1", "--lake", "empty", "--token-file", "nowhere"], "INVALID_AUTH"),
     ],

@@ -1,5 +1,6 @@
 """Options that several commands take, and how the two spellings of one thing are told apart."""
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,6 +33,13 @@ ExpectedVersionOption = Annotated[
     int | None,
     typer.Option("--expected-version", min=1, help="Fail with code 2 if the message has another version."),
 ]
+
+
+def finite(value: float | None) -> float | None:
+    """The callback of an option that is a number with bounds: what is no number at all passes any bounds."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a number that can be counted with.")
+    return value
 
 
 def one_of(argument: str | None, option: str | None, what: str) -> str:

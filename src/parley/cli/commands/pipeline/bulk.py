@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.commands.pipeline.options import PipelineCall, pipeline_command
+from parley.cli.commands.pipeline.options import NUMBER_MAX, PipelineCall, pipeline_command
 
 _RetryOption = Annotated[
     bool, typer.Option("--retry-failed", help="Also messages that it failed on before, at the same version.")
@@ -16,7 +16,10 @@ def enrich(
     call: PipelineCall,
     plugin: Annotated[str, typer.Option("--plugin", metavar="NAME", help="A plugin of the workspaces, or a built-in.")],
     since: Annotated[
-        int | None, typer.Option("--since", min=0, metavar="EVENT", help="Only messages that changed after this event.")
+        int | None,
+        typer.Option(
+            "--since", min=0, max=NUMBER_MAX, metavar="EVENT", help="Only messages that changed after this event."
+        ),
     ] = None,
     write_back: Annotated[
         bool, typer.Option("--write-back", help="Also store what was found in the hubs, which have to run.")

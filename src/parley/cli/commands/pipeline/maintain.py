@@ -1,11 +1,14 @@
 """``parley pipeline vacuum``, ``compact``, ``history`` and ``restore``: looking after the lake's tables."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from parley.cli.commands.pipeline.options import PipelineCall, pipeline_command
+from parley.cli.choices import finite
+from parley.cli.commands.pipeline.options import NUMBER_MAX, PipelineCall, pipeline_command
 
+RETENTION_DAYS_MAX: Final = 3650
+"""As for the setting."""
 _TableOption = Annotated[
     str | None, typer.Option("--table", metavar="TABLE", help="Only this one, such as bronze_events; else all.")
 ]
@@ -18,7 +21,13 @@ def vacuum(
     table: _TableOption = None,
     days: Annotated[
         float | None,
-        typer.Option("--days", min=1, help="Keep what left the table since; else pipeline.retention_days."),
+        typer.Option(
+            "--days",
+            min=1,
+            max=RETENTION_DAYS_MAX,
+            callback=finite,
+            help="Keep what left the table since; else pipeline.retention_days.",
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
 ) -> None:
@@ -55,7 +64,7 @@ def compact(call: PipelineCall, table: _TableOption = None) -> None:
 def history(
     call: PipelineCall,
     table: _TableArgument,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Only the newest so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=NUMBER_MAX, help="Only the newest so many.")] = 20,
 ) -> None:
     """List the versions of a table, the newest first."""
     report: dict[str, Any] = call.work("maintain").list_history(call.place, table, limit)
@@ -70,7 +79,7 @@ def history(
 def restore(
     call: PipelineCall,
     table: _TableArgument,
-    version: Annotated[int, typer.Option("--version", min=0, help="The version to go back to.")],
+    version: Annotated[int, typer.Option("--version", min=0, max=NUMBER_MAX, help="The version to go back to.")],
 ) -> None:
     """Make a table what it was at a version, as a new version of it.
 

@@ -6,7 +6,7 @@ is a module of ``parley.app.pipeline``, loaded when the command runs: it needs p
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec
+from typing import Annotated, Any, Concatenate, Final, NamedTuple, ParamSpec
 
 import typer
 
@@ -14,6 +14,8 @@ from parley.cli.call import Call, JsonOption, NoColorOption, Shared, given_befor
 from parley.cli.progress import Progress
 
 P = ParamSpec("P")
+NUMBER_MAX: Final = 1_000_000_000_000
+"""More than a log has events, a table versions or an answer rows; what a machine's word cannot hold is beyond it."""
 
 app = group("Take logs into a lake; ask, check and show what is in it.")
 

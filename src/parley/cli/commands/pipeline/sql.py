@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from parley.cli.commands.pipeline.options import PipelineCall, pipeline_command
+from parley.cli.commands.pipeline.options import NUMBER_MAX, PipelineCall, pipeline_command
 
 
 @pipeline_command("sql")
@@ -15,7 +15,9 @@ def sql(
     call: PipelineCall,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="For instance: select count(*) from bronze_events")],
     form: Annotated[Literal["table", "csv"], typer.Option("--format", help="How to print the answer.")] = "table",
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Print at most so many rows.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, max=NUMBER_MAX, help="Print at most so many rows.")
+    ] = None,
 ) -> None:
     """Ask the lake in SQL. Its tables have names such as bronze_events.
 
