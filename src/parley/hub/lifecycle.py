@@ -165,10 +165,11 @@ class _Serving:
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self._ask_to_stop, signal.Signals(number).name)
             hub.spool.open()
-            self._options.on_ready(self._write_server_file())
+            server_file = self._write_server_file()
             spooling = asyncio.create_task(hub.spool.run())
             resumed = hub.moves.resume()
             self._log.info("started", port=self._bound.port, instance_id=self._instance_id, moves_resumed=resumed)
+            self._options.on_ready(server_file)  # last: whoever is told finds all of it, the line in the log too
             stop = asyncio.create_task(self._stopping.wait())
             await asyncio.wait({stop, serving, watching, sweeping}, return_when=asyncio.FIRST_COMPLETED)
             stop.cancel()
