@@ -401,8 +401,8 @@ class Daemon:
         try:
             await self._watch_disk()
             await self._tidy_up()
-        except ParleyError as error:
-            self.log.warning("upkeep_failed", code=error.code, problem=error.message)
+        except (ParleyError, OSError) as error:
+            self.log.warning("upkeep_failed", problem=str(error))
 
     async def _watch_disk(self) -> None:
         """Tells of a disk that is nearly full, in the log and as an event; and when there is room again."""

@@ -149,7 +149,7 @@ async def test_version_health_and_the_meshes_are_told_without_secrets(desk: Desk
 
 
 async def test_of_a_disk_that_fills_it_tells_once_and_that_there_is_room_again(make_desk: MakeDesk) -> None:
-    desk = await make_desk(trouble={"disk_free_bytes_min": 0})
+    desk = await make_desk(started=False, trouble={"disk_free_bytes_min": 0})  # without rounds of its own
     before = (await desk.unix.get("/v1/health")).json()
     assert (before["degraded"], before["problems"], before["disk_free_bytes"] > 0) == (False, [], True)
     for least in (2**62, 0):
@@ -163,7 +163,8 @@ async def test_of_a_disk_that_fills_it_tells_once_and_that_there_is_room_again(m
     assert b'"disk_low"' in desk.log.getvalue()
 
 
-async def test_what_a_disk_keeps_the_upkeep_from_doing_is_told_and_done_later(desk: Desk) -> None:
+async def test_what_a_disk_keeps_the_upkeep_from_doing_is_told_and_done_later(make_desk: MakeDesk) -> None:
+    desk = await make_desk(started=False)  # without rounds of its own
     await desk.daemon.upkeep()
     assert b'"upkeep_failed"' not in desk.log.getvalue()
     desk.daemon.store.outbox.refuse_with = ServiceUnavailable("The disk is full", reason="disk_full")
@@ -172,6 +173,17 @@ async def test_what_a_disk_keeps_the_upkeep_from_doing_is_told_and_done_later(de
     desk.daemon.store.outbox.refuse_with = None
     await desk.daemon.upkeep()
     assert desk.log.getvalue().count(b'"upkeep_failed"') == 1
+
+
+async def test_a_file_that_cannot_be_written_does_not_end_the_upkeep(make_desk: MakeDesk) -> None:
+    desk = await make_desk(started=False)  # without rounds of its own
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", "input()", stdin=subprocess.PIPE)
+    await begun(desk, "short", pid=process.pid)
+    await process.communicate(b"\n")
+    desk.home.sessions.unlink()
+    desk.home.sessions.mkdir()  # nothing can take its place
+    await desk.daemon.upkeep()
+    assert b'"upkeep_failed"' in desk.log.getvalue()
 
 
 async def test_every_metric_is_there_from_the_start(desk: Desk) -> None:
