@@ -4,13 +4,14 @@ A daemon is one member of each mesh, so ten daemons in ten meshes are a hundred 
 """
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
+
+import msgspec
 
 from bench.load.http import HttpPeer, check_success, json_body, request
 from bench.load.peer import UnexpectedReply
@@ -127,6 +128,13 @@ class Mesh:
         return [names[f"d{number}"] for number in range(len(self.daemons))]
 
 
+class _Arrived(msgspec.Struct):
+    client_message_id: str
+
+
+_arrived = msgspec.json.Decoder(_Arrived).decode
+
+
 class Follower(asyncio.Protocol):
     """A daemon's events, as a stream on a raw socket; only the ids of messages are looked at."""
 
@@ -148,7 +156,7 @@ class Follower(asyncio.Protocol):
             elif line.startswith(b"event: "):
                 self._is_message = line.rstrip() == b"event: message"
             elif line.startswith(_DATA) and self._is_message:
-                self._on_arrival(json.loads(line[len(_DATA) :])["client_message_id"].encode())
+                self._on_arrival(_arrived(line[len(_DATA) :]).client_message_id.encode())
 
     def close(self) -> None:
         self._transport.close()

@@ -65,10 +65,11 @@ class Desk:
     def bearer(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.tokens.current}"}
 
-    def _client(self, transport: Transport) -> httpx.AsyncClient:
+    def api(self, transport: Transport) -> Api:
+        """The daemon's API, as this transport shows it."""
         shown = Endpoint("GET", METRICS_PATH, metrics_route(self.metrics), "metrics")
         rate = self.daemon.settings.ipc.rate_per_second
-        api = Api(
+        return Api(
             self.daemon,
             (*ENDPOINTS, shown),
             transport=transport,
@@ -78,7 +79,11 @@ class Desk:
             metrics=self.metrics,
             port=PORT,
         )
-        return httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url=f"http://127.0.0.1:{PORT}")
+
+    def _client(self, transport: Transport) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            transport=httpx.ASGITransport(self.api(transport)), base_url=f"http://127.0.0.1:{PORT}"
+        )
 
     async def send(self, to: str = BOB, message: str = "hello", **more: Any) -> httpx.Response:
         return await self.unix.post("/v1/send", json={"to": to, "message": message, **more})

@@ -5,6 +5,7 @@ import base64
 import hashlib
 
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
 
 from parley.daemon import connection as connections
 from parley.wire.broker import ErrorFrame, Problem, encode_frame
@@ -32,6 +33,21 @@ class Listener:
 
     def lost(self, connection: object, code: int | None, reason: str) -> None:
         self.lost_with.append(code)
+
+
+class Attentive(Listener):
+    """Remembers what it hears."""
+
+    def __init__(self, url: str, count: int) -> None:
+        super().__init__(url)
+        self.said: list[str] = []
+        self.heard_all = asyncio.Event()
+        self._count = count
+
+    def heard(self, connection: object, data: bytes | str) -> None:
+        self.said.append(data if isinstance(data, str) else data.decode())
+        if len(self.said) == self._count:
+            self.heard_all.set()
 
 
 class DeafServer:
@@ -80,3 +96,20 @@ async def test_a_connection_that_was_left_ends_although_nobody_reads_at_its_othe
         connection.leave(1008, "nothing was heard for too long")
         await connection.closed()
     assert listener.lost_with == [], "who left is told nothing more"
+
+
+async def test_what_comes_in_pieces_is_heard_whole_and_in_its_order() -> None:
+    async def speak(socket: ServerConnection) -> None:
+        await socket.send("first")
+        await socket.send(["in ", "two ", "pieces"])
+        await socket.send("last")
+        await socket.wait_closed()
+
+    async with serve(speak, "127.0.0.1", 0) as server, asyncio.timeout(SECONDS):
+        _, port = next(iter(server.sockets)).getsockname()
+        listener = Attentive(f"ws://127.0.0.1:{port}/ws", 3)
+        connection = connections.Connection(listener)
+        await listener.heard_all.wait()
+        connection.leave(1000, "")
+        await connection.closed()
+    assert listener.said == ["first", "in two pieces", "last"]

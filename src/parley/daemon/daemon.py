@@ -241,7 +241,7 @@ class Daemon:
         if (
             row is None
             and not asked.to.startswith(("#", "@", "*"))
-            and any(mesh.roster_stale for mesh in self.meshes.values() if mesh_id in (None, mesh.mesh_id))
+            and any(mesh.roster_stale for mesh in self._possible(mesh_id))
         ):
             await self._read_rosters(mesh_id)
         try:
@@ -314,12 +314,18 @@ class Daemon:
 
     def rosters(self, mesh_id: str | None = None) -> list[Roster]:
         """What is known of who is in the meshes."""
-        return [mesh.roster for mesh in self.meshes.values() if mesh_id in (None, mesh.mesh_id)]
+        return [mesh.roster for mesh in self._possible(mesh_id)]
+
+    def _possible(self, mesh_id: str | None) -> list[Mesh]:
+        """The mesh that is meant, or all."""
+        if mesh_id is None:
+            return list(self.meshes.values())
+        mesh = self.meshes.get(mesh_id)
+        return [] if mesh is None else [mesh]
 
     async def _read_rosters(self, mesh_id: str | None) -> None:
         """Asks the brokers that can be reached who is there. What goes wrong is told by looking the name up again."""
-        meshes = [mesh for mesh in self.meshes.values() if mesh_id in (None, mesh.mesh_id)]
-        asked = (mesh.read_roster() for mesh in meshes if mesh.runner.machine.ready)
+        asked = (mesh.read_roster() for mesh in self._possible(mesh_id) if mesh.runner.machine.ready)
         await asyncio.gather(*asked, return_exceptions=True)
 
     def _answered(self, reply_to_id: str | None, row: OutboxRow | None) -> str | None:
