@@ -15,7 +15,18 @@ from xdist.scheduler import LoadGroupScheduling
 from tests.postgres import Server, private_server
 
 WITH_SPARK = ("tests/pipeline/", "tests/crash/test_lake.py")
-WITHOUT_SPARK = ("tests/pipeline/brokers/",)
+WITHOUT_SPARK = (
+    "tests/pipeline/brokers/",
+    "tests/pipeline/audit/test_checks.py",
+    "tests/pipeline/embed/test_ngrams.py",
+    "tests/pipeline/embed/test_session.py",
+    "tests/pipeline/enrich/test_plugins.py",
+    "tests/pipeline/report/test_page.py",
+    "tests/pipeline/silver/test_inline.py",
+    "tests/pipeline/test_java.py",
+    "tests/pipeline/test_rounds.py",
+)
+"""What of it needs none."""
 
 settings.register_profile("parley", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("parley")

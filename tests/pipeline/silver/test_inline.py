@@ -1,4 +1,7 @@
-"""Silver built by the driver alone: what it folds is what the hub holds, and what is in doubt it leaves to Spark."""
+"""Silver built by the driver alone: what it folds is what the hub holds, and what is in doubt it leaves to Spark.
+
+That its rows are those that Spark writes is shown beside Spark's own builds.
+"""
 
 import random
 from pathlib import Path
@@ -15,7 +18,6 @@ from parley.pipeline.ingest import ingest
 from parley.pipeline.lake import Lake
 from parley.pipeline.lake.catalogue.silver import MESSAGES, QUARANTINE
 from parley.pipeline.lake.commit import exists
-from parley.pipeline.silver import build_silver
 from parley.pipeline.silver.inline import INLINE_EVENTS, Built, build_inline
 from parley.pipeline.silver.inline import building as building_inline
 from parley.pipeline.silver.reading import bronze_marks
@@ -60,16 +62,6 @@ def test_any_sequence_of_builds_in_the_driver_is_one_build_and_what_the_hubs_hol
     again = same_bronze(lake, folder / "again")
     assert build(again) is not None
     assert contents(again) == contents(lake)
-
-
-def test_the_driver_writes_the_rows_that_spark_writes(spark: SparkSession, tmp_path: Path) -> None:
-    lake, hub = Lake.open_or_create(tmp_path / "lake"), LivingHub(tmp_path / "hub", 17, "hub")
-    hub.live(150)
-    take_in(lake, hub)
-    again = same_bronze(lake, tmp_path / "again")
-    assert build(lake) is not None
-    build_silver(spark, again, inline_events=0)
-    assert contents(lake) == contents(again)
 
 
 TS = "2026-01-01T00:00:00.000Z"
