@@ -226,8 +226,9 @@ class _Serving:
             await _until_started(server, serving)
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._stopping.set)
-            self._on_ready(await self._ready(gate))
+            ready = await self._ready(gate)
             self._log.info("started", port=self._bound.port, instance_id=self._instance)
+            self._on_ready(ready)
             stop = asyncio.create_task(self._stopping.wait())
             outdated = asyncio.create_task(broker.outdated.wait())
             await asyncio.wait({stop, serving, timing, outdated}, return_when=asyncio.FIRST_COMPLETED)

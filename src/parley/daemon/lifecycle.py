@@ -205,8 +205,8 @@ class _Serving:
             await daemon.tried(TRY_SECONDS)
             if daemon.refusal is not None:
                 raise daemon.refusal
-            self._options.on_ready(self._announcement(daemon))
             self._log.info("daemon_started", instance_id=self._instance_id, meshes=len(daemon.meshes))
+            self._options.on_ready(self._announcement(daemon))
             await self._until_over(daemon, tasks)
         finally:
             watching.cancel()
