@@ -74,6 +74,10 @@ def test_a_count_without_news_writes_nothing(tmp_path: Path) -> None:
     assert [DeltaTable(world.lake.path(table)).version() for table in TABLES] == versions
 
 
+def test_a_lake_without_events_has_tables_without_rows(lake: Lake) -> None:
+    assert count(lake).tables == sizes(lake) == dict.fromkeys(EVERY, 0)
+
+
 def test_only_hubs_with_news_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world, asked = World(tmp_path, 5, hubs=3), list[Any]()
     reader = building.Reader

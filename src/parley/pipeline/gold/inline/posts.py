@@ -57,12 +57,15 @@ class Versions:
     topic: Array
     characters: Array
     asks: Array
-    id: Any
-    reply_to: Any
+    message: Array
+    replies: Array
+    reply_to: Array
+    names: Names
+    """What the messages are called."""
 
     @classmethod
     def of(cls, batches: Iterable[Any], words: Vocabulary) -> Self:
-        parts: dict[str, list[Any]] = {name: [] for name in cls.__slots__}
+        parts: dict[str, list[Any]] = {}
         for batch in batches:
             part: dict[str, Any] = {
                 "hub": words.hubs.numbers(batch["db_id"]),
@@ -77,10 +80,15 @@ class Versions:
                 "reply_to": batch["reply_to"],
             }
             for name, column in part.items():
-                parts[name].append(column)
+                parts.setdefault(name, []).append(column)
+        ids, replied = (pa.chunked_array(parts.pop(name, []), pa.string()) for name in ("id", "reply_to"))
+        names = Names(ids)
+        found = {"message": names.numbers(ids), "reply_to": names.numbers(replied)}
+        replies = read_flags(pc.is_valid(replied))
+        del ids, replied  # the texts were the largest part of it
         pa.default_memory_pool().release_unused()
-        texts = {name: pa.chunked_array(parts.pop(name), pa.string()) for name in ("id", "reply_to")}
-        return cls(**texts, **{name: joined(columns) for name, columns in parts.items()})
+        columns = {name: joined(parts.pop(name, [])) for name in _COLUMNS}
+        return cls(names=names, replies=replies, **found, **columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +127,14 @@ class Changes:
     characters: Array
 
 
+_COLUMNS = ("hub", "event_id", "at", "kind", "actor", "topic", "characters", "asks")
 KINDS = (CREATED, EDITED, DELETED, MOVED)
 """The numbers of the kinds of change are their places here."""
 
 
 def find_posts(versions: Versions, topics: Topics) -> tuple[Posts, Changes]:
     """Both from the versions of messages."""
-    hub, event_id, kind = versions.hub, versions.event_id, versions.kind
-    names = Names(versions.id)
-    name = names.numbers(versions.id)
+    hub, event_id, kind, name = versions.hub, versions.event_id, versions.kind, versions.message
     messages = named(hub, name)
     made = messages.last(event_id, kind == KINDS.index(CREATED))
     posted = np.flatnonzero(made >= 0)
@@ -138,12 +145,12 @@ def find_posts(versions: Versions, topics: Topics) -> tuple[Posts, Changes]:
     posts = Posts(
         hub=hub[made],
         message=name[made],
-        names=names,
+        names=versions.names,
         event_id=event_id[made],
         sender=versions.actor[made],
         at=versions.at[made],
-        replies=read_flags(pc.is_valid(versions.reply_to))[made],
-        reply_to=Keys(hub[made], name[made]).find(hub[made], names.numbers(versions.reply_to)[made]),
+        replies=versions.replies[made],
+        reply_to=Keys(hub[made], name[made]).find(hub[made], versions.reply_to[made]),
         topic=now,
         channel=picked_number(topics.channel, topics.keys.find(hub[made], now)),
         asks=versions.asks[newest],
