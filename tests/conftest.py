@@ -1,4 +1,7 @@
-"""What holds for every test: no setting of the machine leaks in, and no property test is judged by the clock.
+"""What holds for every test: no setting of the machine leaks in, and no property test is judged by clock or luck.
+
+A property test tries the same examples each time, so that a change is judged by what it changes; with
+``--hypothesis-profile=explore`` it tries others.
 
 With several processes, one runs all tests that need Spark, so that one JVM runs and not one in each. Groups that marks
 name do not reach the scheduler of pytest-xdist 3.8 under pytest 9.2, so the path of a test decides.
@@ -28,7 +31,8 @@ WITHOUT_SPARK = (
 )
 """What of it needs none."""
 
-settings.register_profile("parley", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("explore", deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("parley", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("parley")
 
 
