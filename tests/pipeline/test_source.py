@@ -188,6 +188,20 @@ def test_events_that_are_archived_while_they_are_read_are_not_passed_over(tmp_pa
     assert read_bounds(hub) == Bounds(5, 30)
 
 
+def test_events_that_are_archived_while_a_hub_is_asked_for_them_are_not_passed_over(tmp_path: Path) -> None:
+    make_hub(tmp_path / "hub", 30)
+    with served(tmp_path / "hub", {"limits": {"page_max": 7}}) as url:
+        hub = hub_at(url)
+        whole = EventRange(hub, 0, read_bounds(hub).hi)
+        reading = read_range(whole, batch_rows=5)
+        next(reading)
+        with writing(discovery.at(tmp_path / "hub")) as connection:
+            connection.execute("INSERT INTO meta VALUES ('archive_in_progress', 'x')")
+            connection.execute("DELETE FROM events WHERE event_id <= 20")
+        with pytest.raises(LakeConflict):
+            list(reading)
+
+
 def test_a_range_is_split_evenly_and_small_ones_are_packed_together(tmp_path: Path) -> None:
     hub = HubRef("x", "x")
     parts = list(split(EventRange(hub, 5, 1005), 300))

@@ -32,7 +32,7 @@ def read_range(wanted: EventRange, *, batch_rows: int = BATCH_ROWS) -> Iterator[
     )
     for batch in batches:
         yield _with_db_id(batch, wanted.hub.db_id)
-    if path is not None and files.read_bounds(path).lo > wanted.lo:
+    if read_bounds(wanted.hub).lo > wanted.lo:
         raise LakeConflict(f"Events after {wanted.lo} of {wanted.hub.source} were archived while they were read")
 
 
