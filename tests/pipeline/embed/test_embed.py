@@ -2,15 +2,15 @@
 
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars
 import pytest
 
 from parley.core.ngrams import IDENTITY, embed_text
 from parley.pipeline.embed.models import choose_model
-from parley.pipeline.embed.run import EmbedReport, embed, nearest
-from parley.pipeline.lake import Lake
+from parley.pipeline.embed.run import EmbedReport, embed, introduce, nearest
+from parley.pipeline.lake import Lake, maintain
 from parley.pipeline.lake.catalogue.vectors import MODELS, VECTORS
 from tests.pipeline.embed.embedders import LETTERS, written
 from tests.pipeline.enrich.world import Workbench, rows_of
@@ -50,6 +50,20 @@ def test_each_message_gets_the_vector_of_its_text_once_and_again_when_it_changes
         (bench.ids[1], 1),
         (bench.ids[1], 2),
     ]
+
+
+def test_a_model_is_introduced_once_and_again_after_a_restore_took_it_back(lake: Lake) -> None:
+    for _ in range(2):
+        introduce(lake, choose_model())
+        assert [row["fingerprint"] for row in _models(lake)] == [FINGERPRINT]
+    maintain.restore(lake, MODELS, 0)
+    assert _models(lake) == []
+    introduce(lake, choose_model())
+    assert [row["fingerprint"] for row in _models(lake)] == [FINGERPRINT]
+
+
+def _models(lake: Lake) -> list[dict[str, Any]]:
+    return polars.read_delta(lake.path(MODELS)).to_dicts()
 
 
 def test_the_nearest_messages_are_those_of_now_most_alike_first(

@@ -56,7 +56,7 @@ def embed(
     fingerprint = model.fingerprint
     report = EmbedReport(fingerprint, asdict(model.identity))
     table_version(lake, VECTORS)  # makes the table, so that it can be asked what is done
-    _introduce(lake, model)
+    introduce(lake, model)
 
     def due() -> "DataFrame":
         return _due(spark, lake, messages, fingerprint, retry_failed)
@@ -139,15 +139,16 @@ def _rows(messages: pa.RecordBatch, found: list[tuple[Any, str | None]], model: 
     return pa.RecordBatch.from_arrays([columns[name] for name in VECTORS.schema.names], names=VECTORS.schema.names)
 
 
-def _introduce(lake: Lake, model: Model) -> None:
+def introduce(lake: Lake, model: Model) -> None:
     """Says in the lake what the fingerprint stands for, once."""
     name = f"parley.model.{model.fingerprint}"
-    if cursor(lake, MODELS, name) is not None:
+    stands = cursor(lake, MODELS, name)
+    if stands:  # a table that was restored to before it has 0 there
         return
     row = {"fingerprint": model.fingerprint, **asdict(model.identity)}
     with TableWriter(lake, MODELS) as writer:
         writer.write(pa.RecordBatch.from_pylist([row], MODELS.schema))
     try:
-        commit(lake, MODELS, writer.files, cursors=[Step(name, None, 1)], about={"parley": "embed"})
+        commit(lake, MODELS, writer.files, cursors=[Step(name, stands, 1)], about={"parley": "embed"})
     except LakeConflict:  # another run has just said it
         discard(lake, MODELS, writer.files)
