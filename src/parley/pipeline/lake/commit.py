@@ -78,7 +78,7 @@ def ensure_table(lake: Lake, table: Table) -> "DeltaTable":
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     if not exists(lake, table):
-        with contextlib.suppress(DeltaError):  # somebody else made it at the same moment; if not, opening it says so
+        try:
             DeltaTable.create(
                 lake.path(table),
                 Schema.from_arrow(table.schema),
@@ -87,6 +87,9 @@ def ensure_table(lake: Lake, table: Table) -> "DeltaTable":
                 name=table.view,
                 description=table.meaning,
             )
+        except (DeltaError, OSError) as error:
+            if not exists(lake, table):  # else somebody else made it at the same moment
+                raise _cannot_be_made(lake, table, error) from error
     found = open_table(lake, table)
     known = {field.name: field for field in found.schema().fields}
     wanted = Schema.from_arrow(table.schema).fields
@@ -103,6 +106,12 @@ def ensure_table(lake: Lake, table: Table) -> "DeltaTable":
     with contextlib.suppress(CommitFailedError):  # somebody else committed at the same moment, perhaps just this
         found.alter.add_columns(lacking)
     return ensure_table(lake, table)
+
+
+def _cannot_be_made(lake: Lake, table: Table, error: Exception) -> LakeInvalid:
+    refused = LakeInvalid(f"{table.view} cannot be made in {lake.path(table)}: {error}", table=table.view)
+    refused.hint = "Read the reason; see that the lake's folder can be written to."
+    return refused
 
 
 def table_version(lake: Lake, table: Table) -> int:
