@@ -74,3 +74,8 @@ def test_no_java_at_all_is_said_with_what_was_looked_at(tmp_path: Path, monkeypa
     monkeypatch.setattr(java, "_installed", lambda: [says(tmp_path / "old", "11.0.2")])
     with pytest.raises(JavaNotFound, match="is Java 11"):
         find_java_home(tmp_path)
+
+
+def test_the_script_runs_a_java_whose_path_has_a_quote_in_it(tmp_path: Path) -> None:
+    home = wrapped_runtime(says(tmp_path / "it's $HOME", "21.0.1"), tmp_path / "cache")
+    assert java_version(home / "bin" / "java") == 21

@@ -8,6 +8,7 @@ this runtime was built without, so ``JAVA_HOME`` points to a folder whose ``java
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -28,7 +29,7 @@ for argument do
     shift
     [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
 done
-exec '{java}' "$@"
+exec {java} "$@"
 """
 
 
@@ -62,7 +63,7 @@ def java_version(java: Path) -> int | None:
 def wrapped_runtime(runtime: Path, cache: Path) -> Path:
     """A folder that serves as ``JAVA_HOME`` for a runtime without the module; its script is written once."""
     script = cache / "java" / "bin" / "java"
-    text = _WRAPPER.format(java=runtime / "bin" / "java").encode()
+    text = _WRAPPER.format(java=shlex.quote(str(runtime / "bin" / "java"))).encode()
     if not script.is_file() or script.read_bytes() != text:
         script.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(script, text, SCRIPT_MODE)
