@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.app.pipeline.opening import Place, open_lake, spark_session
+from parley.core.errors import InvalidInput
 from parley.pipeline.lake import Lake
 from parley.pipeline.progress import Progress
 from parley.pipeline.report.findings import Findings
@@ -19,8 +20,13 @@ def run_report(place: Place, progress: Progress, out: Path | None) -> dict[str, 
 
 
 def target(lake: Lake, out: Path | None) -> Path:
-    """Where the report goes: the file that was named, else one in the lake."""
-    return report_path(lake) if out is None else out.absolute()
+    """Where the report goes: the file that was named, else one in the lake. Raises ``InvalidInput`` if it cannot."""
+    path = report_path(lake) if out is None else out.absolute()
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder: name the file to write the report to", out=str(path))
+    if not path.parent.is_dir():
+        raise InvalidInput(f"There is no folder {path.parent} to write the report to", out=str(path))
+    return path
 
 
 def summary(lake: Lake, path: Path, found: Findings) -> dict[str, Any]:

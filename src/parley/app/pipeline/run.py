@@ -29,8 +29,9 @@ def run_pipeline(place: Place, progress: Progress, out: Path | None, *, with_aud
     """Brings the lake up to what hubs and brokers hold now, and draws it; with an audit, ``audit`` is its report."""
     hubs, brokers = hubs_of(place), brokers_of(place)
     lake, settings = open_or_create_lake(place), settings_of(place).pipeline
+    target(lake, out)  # what is wrong with it is said before Spark is started
     if with_audit:
-        refuse_distant(hubs)  # before Spark is started
+        refuse_distant(hubs)
     with spark_session(place, progress) as spark:
         look = partial(audit_with, spark, place, hubs, brokers, lake, progress) if with_audit else None
         return run_stages(spark, lake, hubs, settings, progress, out, look, brokers)
