@@ -1,6 +1,7 @@
 """Asking the lake in SQL."""
 
 import datetime as dt
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -46,7 +47,9 @@ def _rows(frame: "DataFrame") -> Iterator[list[Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of Spark's as JSON has it."""
+    """A value of Spark's as JSON has it; what is no number there is the text that Spark itself writes."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, dt.datetime | dt.date):

@@ -1,6 +1,7 @@
 """``parley pipeline sql``: ask the lake."""
 
 import csv
+import json
 import sys
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -31,10 +32,15 @@ def sql(
         elif form == "csv":
             writer = csv.writer(sys.stdout, lineterminator="\n")
             writer.writerow(answer.columns)
-            writer.writerows(rows)
+            writer.writerows(map(_cells, rows))
         else:
-            call.out.table(answer.columns, rows, empty="No rows.")
+            call.out.table(answer.columns, map(_cells, rows), empty="No rows.")
 
     work = call.work("sql")
     with call.progress() as progress:
         work.ask(call.place, query, progress, show)
+
+
+def _cells(row: list[Any]) -> list[Any]:
+    """A row of a table, where what has parts of its own is JSON."""
+    return [json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value for value in row]
