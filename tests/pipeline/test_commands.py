@@ -78,6 +78,12 @@ def test_the_lake_is_asked_in_sql(parley: Parley, spark: "SparkSession", tmp_pat
     assert (
         parley("pipeline", "sql", table, *place, "--format", "csv", "--limit", "1").stdout == "name,n\ntest.kind_0,3\n"
     )
+    odd = "select double('nan') as a, -double('inf') as b, map('x', array(1, 2)) as c, 'it''s' as d"
+    assert parley("pipeline", "sql", odd, *place, "--json").json["rows"] == [
+        ["NaN", "-Infinity", {"x": [1, 2]}, "it's"]
+    ]
+    csv = parley("pipeline", "sql", odd, *place, "--format", "csv").stdout
+    assert csv == 'a,b,c,d\nNaN,-Infinity,"{""x"": [1, 2]}",it\'s\n'
     refused = parley("pipeline", "sql", "select nme from bronze_events", *place, "--json")
     assert (refused.code, refused.json["code"]) == (1, "INVALID_INPUT")
     assert refused.json["details"]["tables"] == ["bronze_events"]
@@ -95,6 +101,8 @@ def test_the_lake_is_asked_in_sql(parley: Parley, spark: "SparkSession", tmp_pat
         (["history", "no_table", "--lake", "empty"], "LAKE_NOT_FOUND"),
         (["sql", "select 1", "--lake", "nowhere"], "LAKE_NOT_FOUND"),
         (["sql", "select 1", "--lake", "empty", "--master", "a", "--remote", "b"], "INVALID_INPUT"),
+        (["run", "--workspace", "hub", "--out", "nowhere/report.html"], "INVALID_INPUT"),
+        (["report", "--lake", "empty", "--out", "pictures"], "INVALID_INPUT"),
         (["vacuum", "--lake", "empty", "--days", "nan"], "INVALID_INPUT"),
         (["vacuum", "--lake", "empty", "--days", "inf"], "INVALID_INPUT"),
         (["vacuum", "--lake", "empty", "--days", "1e300"], "INVALID_INPUT"),

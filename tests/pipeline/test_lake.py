@@ -375,6 +375,20 @@ def test_other_names_are_as_good_as_any(tmp_path: Path, name: str) -> None:
     assert len(maintain.history(lake, EVENTS)) == 2
 
 
+def test_a_table_that_cannot_be_made_is_told_with_the_reason(lake: Lake) -> None:
+    (Path(lake.root) / EVENTS.layer).touch()
+    with pytest.raises(LakeInvalid, match="bronze_events cannot be made") as refused:
+        table_version(lake, EVENTS)
+    assert "written to" in str(refused.value.hint)
+
+
+def test_spark_takes_the_path_of_a_lake_for_no_pattern(spark: "SparkSession", tmp_path: Path) -> None:
+    lake = Lake.open_or_create(tmp_path / "[ab]{c}*")
+    hub = make_hub(tmp_path / "hub", 3)
+    ingest(spark, lake, [hub])
+    assert read_table(spark, lake, EVENTS).count() == 3
+
+
 def test_a_lake_whose_making_was_cut_short_is_made_on(tmp_path: Path) -> None:
     (tmp_path / "lake" / "_parley").mkdir(parents=True)
     assert Lake.open_or_create(tmp_path / "lake").own.joinpath("lake.json").is_file()

@@ -8,9 +8,12 @@ this process, ends with it however it ends, and its own output goes to a file in
 import importlib
 import logging
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +38,9 @@ LOG_CHARS_SHOWN: Final = 2_000
 """How much of the JVM's last words an error repeats."""
 DELTA_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+LITERAL_PATHS: Final = {"__globPaths__": "false"}
+"""Options of a reader: a path is the name of a file, also where it looks like a pattern."""
 
 _SESSION: Final[dict[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
@@ -69,7 +75,6 @@ def open_session(
     with neither Spark runs embedded. ``settings`` are Spark's own and win over ours. Raises ``SparkFailed``, or
     ``JavaNotFound`` where a JVM has to be started and there is none.
     """
-    from pyspark.errors import PySparkException
     from pyspark.logger import PySparkLogger
 
     for name in _TALKATIVE:
@@ -79,7 +84,7 @@ def open_session(
         for name, value in {**_SESSION, **dict(settings or {})}.items():
             if spark.conf.isModifiable(name):
                 spark.conf.set(name, value)
-    except PySparkException as error:
+    except spark_errors() as error:
         where = remote or master or "here"
         raise SparkFailed(f"No Spark session could be opened at {where}: {_first_line(error)}") from error
     return spark
@@ -130,7 +135,6 @@ def _connect(remote: str) -> "SparkSession":
 
 def _start(master: str, settings: dict[str, str]) -> "SparkSession":
     from pyspark import SparkConf, SparkContext, java_gateway
-    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
@@ -144,13 +148,25 @@ def _start(master: str, settings: dict[str, str]) -> "SparkSession":
             launcher: Any = java_gateway
             # A group of its own: an interrupt at the terminal is for this process, which ends the JVM in order.
             gateway = launcher.launch_gateway(conf, {"stdout": sink, "stderr": sink, "process_group": 0})
-        context = SparkContext(conf=conf, gateway=gateway)
+        with _interrupts_kept():
+            context = SparkContext(conf=conf, gateway=gateway)
         context.setLogLevel("ERROR")
-    except PySparkException as error:
+        return SparkSession(context)  # fails here if no cluster answered
+    except spark_errors() as error:
         raise SparkFailed(f"Spark did not start: {_first_line(error)}\n{_end_of(log)}") from error
     finally:
         log.unlink(missing_ok=True)  # whoever writes to it goes on doing so; nobody has to clear it away
-    return SparkSession(context)
+
+
+@contextmanager
+def _interrupts_kept() -> Generator[None]:
+    """Leaves SIGINT to whom it was given. A context takes it and cancels its jobs; a watch wants to end them first."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _settings(master: str, settings: dict[str, str]) -> dict[str, str]:
@@ -180,7 +196,10 @@ def _delta_jars() -> list[Path]:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """The line that matters: the JVM's own first one stands below that of the call by which it was asked."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    below = lines[1].removeprefix(": ") if lines[0].startswith("An error occurred while calling") and lines[1:] else ""
+    return below or lines[0]
 
 
 def _end_of(log: Path) -> str:

@@ -18,6 +18,7 @@ from parley.pipeline.audit.copies import HubCopy
 from parley.pipeline.audit.findings import FINDING_DDL, Finding, Found, collect, tell
 from parley.pipeline.audit.looking import look_into
 from parley.pipeline.fold import Archive, Facts
+from parley.pipeline.session import LITERAL_PATHS
 from parley.pipeline.source.ranges import EventRange, pack, split
 from parley.pipeline.source.reading import read_range
 from parley.pipeline.source.schema import EVENT_DDL, EVENT_SCHEMA
@@ -57,7 +58,7 @@ def scan(spark: "SparkSession", copies: Sequence[HubCopy], folder: Path) -> Scan
             yield from tell(look_into(mine) if isinstance(mine, HubCopy) else _read(mine, f"{target}/{number}.parquet"))
 
     found = collect(spark.range(0, len(work), 1, len(work)).mapInArrow(run, FINDING_DDL))
-    events = spark.read.schema(EVENT_DDL).parquet(target)
+    events = spark.read.schema(EVENT_DDL).options(**LITERAL_PATHS).parquet(target)
     told = _archives_told(events)
     archives = tuple(
         Archive(db_id, event_id, min(up_to, event_id))

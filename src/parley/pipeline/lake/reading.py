@@ -13,7 +13,7 @@ from parley.pipeline.lake.catalogue import TABLES
 from parley.pipeline.lake.commit import WHOLE, exists, live_files, open_table
 from parley.pipeline.lake.place import Lake
 from parley.pipeline.lake.tables import Table
-from parley.pipeline.session import reads_delta
+from parley.pipeline.session import LITERAL_PATHS, reads_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ def read_table(
     if not paths:
         return spark.createDataFrame([], schema)
     root = Path(lake.path(table))
-    reader = spark.read.schema(schema).option("basePath", str(root))
+    reader = spark.read.schema(schema).options(basePath=str(root), **LITERAL_PATHS)
     return reader.parquet(*(str(root / path) for path in paths)).select(*schema.names)
 
 
