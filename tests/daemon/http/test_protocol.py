@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import uvicorn
+from uvicorn.server import ServerState
 
 from parley.daemon.http.protocol import DaemonHttpProtocol
 from parley.daemon.inbox.events import append_event
@@ -34,7 +35,7 @@ class Line(NamedTuple):
 async def connected(desk: Desk) -> AsyncIterator[Line]:
     config = uvicorn.Config(desk.api("unix"), http=DaemonHttpProtocol, lifespan="off", log_config=None)
     config.load()
-    state = uvicorn.server.ServerState()
+    state = ServerState()
     protocols: list[DaemonHttpProtocol] = []
 
     def serve() -> DaemonHttpProtocol:
