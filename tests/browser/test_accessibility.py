@@ -164,6 +164,25 @@ def test_a_topic_is_read_and_answered_by_keys(window: Window, room: Room) -> Non
     expect(page.get_by_role("form", name="New message").get_by_role("textbox")).to_be_focused()
 
 
+def test_a_dialog_that_closes_leaves_the_focus_to_whoever_has_taken_it_meanwhile(window: Window, room: Room) -> None:
+    message = room.post("hello")
+    page = window.page
+    page.goto(f"{room.hub.url}/ui#/t/{room.topic_id}")
+    window.message(message).focus()
+    page.keyboard.press("m")
+    expect(page.get_by_role("dialog", name="Move to another topic")).to_be_visible()
+    kept = page.evaluate(
+        """() => new Promise((resolve) => {
+          const dialog = document.querySelector("dialog[open]");
+          const composer = document.querySelector(".composer-input");
+          dialog.addEventListener("close", () => resolve(document.activeElement === composer));
+          dialog.close();
+          composer.focus();
+        })"""
+    )
+    assert kept
+
+
 def test_a_menu_is_used_by_keys_and_gives_the_focus_back(window: Window, room: Room) -> None:
     message_id = room.post("with a menu")
     window.page.goto(f"{room.hub.url}/ui#/t/{room.topic_id}")

@@ -44,8 +44,10 @@ export function open({ title, body, actions = [], wide = false, onSubmit = null 
     element.close();
   };
   element.addEventListener("close", () => {
+    // The browser gave the focus back when it closed the dialog; by now the person may be elsewhere already.
+    const isLost = document.activeElement === document.body || element.contains(document.activeElement);
     element.remove();
-    if (opener instanceof HTMLElement && opener.isConnected) opener.focus({ preventScroll: true });
+    if (isLost && opener instanceof HTMLElement && opener.isConnected) opener.focus({ preventScroll: true });
     settle(result);
   });
   // What was typed must not be lost by a press beside the dialog; a press that ends there, as when selecting text,
