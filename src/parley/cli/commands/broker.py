@@ -8,6 +8,7 @@ import typer
 
 from parley.cli.announce import Announcer
 from parley.cli.call import Call, command, group, load_app
+from parley.cli.services import tell_installed, tell_uninstalled
 from parley.core.errors import ParleyError, StartupFailed
 from parley.core.exits import Exit
 
@@ -240,23 +241,13 @@ def install_service(
     when its start was refused.
     """
     service = load_app("broker_service")
-    found: dict[str, Any] = service.install_service(folder, allow_ci=allow_ci, start=not no_start)
-    if call.json:
-        call.out.data(found)
-        return
-    call.out.line(f"The service is {found['path']}.")
-    if found["commands"] and not found["started"]:
-        call.out.note("It could not be started; run: " + " && ".join(found["commands"]))
+    tell_installed(call, service.install_service(folder, allow_ci=allow_ci, start=not no_start))
 
 
 @command(app, "uninstall-service")
 def uninstall_service(call: Call, folder: FolderOption = None) -> None:
     """Stop the service and remove it. What the broker holds stays."""
-    found: dict[str, Any] = load_app("broker_service").uninstall_service(folder)
-    if call.json:
-        call.out.data(found)
-    else:
-        call.out.line(f"{found['path']} {'is gone' if found['removed'] else 'was not there'}.")
+    tell_uninstalled(call, load_app("broker_service").uninstall_service(folder))
 
 
 def _words(report: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import typer
 
 from parley.cli.call import Call, command, load_app
 from parley.cli.commands.daemon.options import app
+from parley.cli.services import tell_installed, tell_uninstalled
 
 PASSPHRASE_VARIABLE = "PARLEY_PASSPHRASE"
 
@@ -54,23 +55,13 @@ def install_service(
 
     It is started again when it fails, but not when its start was refused.
     """
-    found: dict[str, Any] = load_app("daemon.service").install_service(allow_ci=allow_ci, start=not no_start)
-    if call.json:
-        call.out.data(found)
-        return
-    call.out.line(f"The service is {found['path']}.")
-    if found["commands"] and not found["started"]:
-        call.out.note("It could not be started; run: " + " && ".join(found["commands"]))
+    tell_installed(call, load_app("daemon.service").install_service(allow_ci=allow_ci, start=not no_start))
 
 
 @command(app, "uninstall-service")
 def uninstall_service(call: Call) -> None:
     """Stop the service and remove it. What the daemon holds stays."""
-    found: dict[str, Any] = load_app("daemon.service").uninstall_service()
-    if call.json:
-        call.out.data(found)
-    else:
-        call.out.line(f"{found['path']} {'is gone' if found['removed'] else 'was not there'}.")
+    tell_uninstalled(call, load_app("daemon.service").uninstall_service())
 
 
 def _passphrase(*, confirm: bool) -> str:
