@@ -152,7 +152,7 @@ def control(log: list[LoggedEvent]) -> list[str]:
     claimed = next(event for event in log if event.name == "task.claimed")
     completed = next(event for event in log if event.name == "task.completed")
     acquired = next(event for event in log if event.name == "lease.acquired")
-    stranger = {**acquired.data["lease"], "id": "lease_other", "holder": "stranger"}
+    stranger = {**acquired.data["lease"], "id": "lease_other", "holder": "stranger", "mode": "exclusive"}
     found: list[str] = []
     for forged in (
         claimed._replace(data={**claimed.data, "actor": "stranger"}),
