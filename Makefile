@@ -15,7 +15,7 @@ demo: setup  ## Watch three agents and a person talk through a hub of their own
 	@$(PY) -m scripts.demo
 
 test: check  ## Run the checks and every test, in random order
-	@$(PY) -m pytest -q -n 2 --dist loadgroup $(ARGS)
+	@$(PY) -m scripts.run_tests $(ARGS)
 
 check:  ## Lint, formatting, types and import rules
 	@scripts/setup --test

@@ -58,6 +58,8 @@ NAMES = (
 
 def main() -> int:
     options = _options()
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="parley-left-", dir=options.folder) as left:
         campaigns = _campaigns(options, Path(left))
         reports: list[Report] = []

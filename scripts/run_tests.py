@@ -1,0 +1,63 @@
+"""``make test``: every test on two processes, and a second look at the few that failed.
+
+Thousands of tests share two cores with the servers, browsers and JVMs that they start, and a machine that stands still
+for a moment can make one of them fail. What failed is run again, alone and twice. Only what passes both times is let
+through, and it is named at the end as unsteady, since somebody has to find out why.
+
+There is no second look where more than a few failed, nor where tests search by chance for what must never happen: a
+message that was lost once has been lost.
+"""
+
+import subprocess
+import sys
+from typing import Final
+
+import pytest
+
+FEW: Final = 3
+NO_SECOND_LOOK: Final = ("tests/crash/", "tests/simulation/", "tests/mcp/test_team.py")
+ALL: Final = ("-q", "-n", "2", "--dist", "loadgroup")
+ALONE: Final = (sys.executable, "-m", "pytest", "-q", "-n", "0")
+
+
+class Failures:
+    """A plugin that remembers which tests failed, in their own part or in their fixtures."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and report.nodeid not in self.names:
+            self.names.append(report.nodeid)
+
+
+def main(arguments: list[str]) -> int:
+    failures = Failures()
+    code = pytest.main([*ALL, *arguments], plugins=[failures])
+    if code != pytest.ExitCode.TESTS_FAILED or not failures.names:
+        return int(code)
+    refusal = no_second_look(failures.names)
+    if refusal is not None:
+        print(f"\nNo second look: {refusal}.")
+        return int(code)
+    print(f"\nA second look, alone and twice, at: {', '.join(failures.names)}", flush=True)
+    for _ in range(2):
+        again = subprocess.run([*ALONE, *failures.names], check=False)
+        if again.returncode != 0:
+            return again.returncode
+    print(f"\nUNSTEADY, to be mended: {', '.join(failures.names)} failed among the others and passed alone, twice.")
+    return 0
+
+
+def no_second_look(names: list[str]) -> str | None:
+    """Why these failures stand as they are; None if they may be chance."""
+    if len(names) > FEW:
+        return f"{len(names)} tests failed, which is no accident"
+    searching = [name for name in names if name.startswith(NO_SECOND_LOOK)]
+    if searching:
+        return f"{searching[0]} looks for what must never happen, and once is enough"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
