@@ -5,8 +5,11 @@ A property test tries the same examples each time, so that a change is judged by
 
 With several processes, one runs all tests that need Spark, so that one JVM runs and not one in each. Groups that marks
 name do not reach the scheduler of pytest-xdist 3.8 under pytest 9.2, so the path of a test decides.
+
+A line for each HTTP request would bury what a failing test has to say.
 """
 
+import logging
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -34,6 +37,9 @@ WITHOUT_SPARK = (
 settings.register_profile("explore", deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("parley", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("parley")
+
+for library in ("httpx", "httpx2"):
+    logging.getLogger(library).setLevel(logging.WARNING)
 
 
 @pytest.fixture(autouse=True)
