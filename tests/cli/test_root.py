@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -31,6 +32,24 @@ def leaves_of(command: object, words: tuple[str, ...]) -> list[tuple[str, ...]]:
     inner: dict[str, object] = getattr(command, "commands", {})
     below = [leaf for name, child in inner.items() for leaf in leaves_of(child, (*words, name))]
     return below or [words]
+
+
+def command_of(words: tuple[str, ...]) -> Any:
+    """The command behind the words."""
+    found: Any = typer.main.get_command(root)
+    for word in words:
+        found = found.get_command(typer.Context(found), word)
+    return found
+
+
+def numbers() -> list[tuple[tuple[str, ...], str]]:
+    """Every option that takes a number, with its command."""
+    return [
+        (words, param.opts[0])
+        for words in leaves()
+        for param in command_of(words).params
+        if param.type.name.startswith(("int", "float"))
+    ]
 
 
 def test_help_lists_every_command_with_its_line(parley: Parley) -> None:
@@ -212,3 +231,20 @@ def test_the_module_runs_as_the_command() -> None:
 def test_run_returns_what_the_process_would_exit_with() -> None:
     assert run(["--version"]) == 0
     assert parley.__version__
+
+
+@pytest.mark.parametrize(
+    ("words", "option"), numbers(), ids=lambda part: part if isinstance(part, str) else " ".join(part)
+)
+def test_every_number_among_the_options_can_be_counted_with(
+    words: tuple[str, ...], option: str, parley: Parley, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    needed = [param for param in command_of(words).params if param.required and param.opts[0] != option]
+    rest = [part for param in needed for part in ([param.opts[0], "1"] if param.opts[0].startswith("-") else ["1"])]
+    for number in ("nan", "-inf", "9" * 30, "one"):
+        refused = parley("--json", *words, *rest, f"{option}={number}")
+        assert refused.code == 1, number
+        assert refused.json["code"] == "INVALID_INPUT"
+        assert f"Invalid value for '{option}'" in refused.json["error"]
+    assert list(tmp_path.iterdir()) == []

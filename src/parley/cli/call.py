@@ -17,6 +17,7 @@ import typer
 from parley.cli.output import Output
 from parley.core.errors import InvalidInput
 from parley.core.exits import Exit
+from parley.core.limits import VERSION_MAX
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -152,6 +153,11 @@ def with_options(
 
     The function's first parameter is what the shell makes of the shared options.
     """
+
+    def checked(ctx: typer.Context, **given: Any) -> int | None:
+        _refuse_what_cannot_be_counted_with(ctx, given)
+        return shell(ctx, **given)
+
     keyword = inspect.Parameter.KEYWORD_ONLY
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     parameters = [
@@ -162,10 +168,18 @@ def with_options(
             for name, (kind, default) in shared.items()
         ),
     ]
-    shell.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    shell.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    shell.__doc__ = function.__doc__
-    return shell
+    checked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    checked.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    checked.__doc__ = function.__doc__
+    return checked
+
+
+def _refuse_what_cannot_be_counted_with(ctx: typer.Context, given: Mapping[str, object]) -> None:
+    """A number that is none passes any bounds of an option, and one that is too long fits no column of a database."""
+    for param in ctx.command.params:
+        value = given.get(param.name or "")
+        if isinstance(value, int | float) and not abs(value) <= VERSION_MAX:
+            raise typer.BadParameter(f"{value} is not a number that can be counted with.", ctx=ctx, param=param)
 
 
 def load_app(name: str) -> Any:

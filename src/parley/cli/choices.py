@@ -1,7 +1,6 @@
 """Options that several commands take, and how the two spellings of one thing are told apart."""
 
-import math
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -10,6 +9,9 @@ from parley.core.limits import PAGE_LIMIT_MAX
 
 if TYPE_CHECKING:
     import apsw
+
+STOP_SECONDS: Final = 30.0
+"""How long a server may take to end before it is killed, where nothing else is said."""
 
 ChannelOption = Annotated[
     str | None, typer.Option("--channel", metavar="NAME|ID", help="The channel, by its name or its id.")
@@ -27,19 +29,16 @@ GenerationOption = Annotated[
 TtlOption = Annotated[
     int | None, typer.Option("--ttl", min=1, metavar="SECONDS", help="How long; else as the settings say.")
 ]
+StopTimeoutOption = Annotated[
+    float,
+    typer.Option("--timeout", min=0, max=86_400, metavar="SECONDS", help="Then it is killed.", show_default=True),
+]
 ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; the log keeps it.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=1, max=PAGE_LIMIT_MAX, help="At most this many.")]
 ExpectedVersionOption = Annotated[
     int | None,
     typer.Option("--expected-version", min=1, help="Fail with code 2 if the message has another version."),
 ]
-
-
-def finite(value: float | None) -> float | None:
-    """The callback of an option that is a number with bounds: what is no number at all passes any bounds."""
-    if value is not None and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is not a number that can be counted with.")
-    return value
 
 
 def one_of(argument: str | None, option: str | None, what: str) -> str:

@@ -8,6 +8,7 @@ import typer
 
 from parley.cli.announce import Announcer
 from parley.cli.call import Call, command, group, load_app
+from parley.cli.choices import STOP_SECONDS, StopTimeoutOption
 from parley.cli.services import tell_installed, tell_uninstalled
 from parley.core.errors import ParleyError, StartupFailed
 from parley.core.exits import Exit
@@ -113,9 +114,7 @@ def down(
     call: Call,
     folder: FolderOption = None,
     port: _PortOption = None,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.0, metavar="SECONDS", help="Then it is killed.", show_default=True)
-    ] = 30.0,
+    timeout: StopTimeoutOption = STOP_SECONDS,
 ) -> None:
     """Stop the brokers that serve from the folder. Daemons come back by themselves when one is there again."""
     stopped = load_app("broker_running").stop(folder, port, timeout)

@@ -1,10 +1,7 @@
 """``parley down``: stop the hub."""
 
-from typing import Annotated
-
-import typer
-
 from parley.cli.call import Call, command, load_app, single
+from parley.cli.choices import STOP_SECONDS, StopTimeoutOption
 
 app = single()
 
@@ -12,9 +9,7 @@ app = single()
 @command(app, "down")
 def down(
     call: Call,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.0, metavar="SECONDS", help="Then it is killed.", show_default=True)
-    ] = 30.0,
+    timeout: StopTimeoutOption = STOP_SECONDS,
 ) -> None:
     """Stop the hub of a workspace.
 

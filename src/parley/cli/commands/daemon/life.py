@@ -7,6 +7,7 @@ import typer
 
 from parley.cli.announce import Announcer
 from parley.cli.call import Call, command, load_app
+from parley.cli.choices import STOP_SECONDS, StopTimeoutOption
 from parley.cli.commands.daemon.options import app, daemon_client
 from parley.core.daemon_errors import DaemonNotRunning
 from parley.core.errors import InvalidInput, ParleyError, StartupFailed
@@ -28,7 +29,8 @@ def up(
         bool, typer.Option("--ephemeral", help="In this process, in a folder that is gone at the end, keys included.")
     ] = False,
     ttl_hours: Annotated[
-        float | None, typer.Option("--ttl", min=0.001, metavar="HOURS", help="Stop after so long; with --ephemeral.")
+        float | None,
+        typer.Option("--ttl", min=0.001, max=8760, metavar="HOURS", help="Stop after so long; with --ephemeral."),
     ] = None,
     report_fd: Annotated[int | None, typer.Option("--report-fd", hidden=True)] = None,
 ) -> int:
@@ -60,9 +62,7 @@ def up(
 @command(app, "down")
 def down(
     call: Call,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.0, metavar="SECONDS", help="Then it is killed.", show_default=True)
-    ] = 30.0,
+    timeout: StopTimeoutOption = STOP_SECONDS,
 ) -> None:
     """Stop the daemon. What waits in its outbox is sent after the next start."""
     stopped = load_app("daemon.stop").stop_daemon(timeout)

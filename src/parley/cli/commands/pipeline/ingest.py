@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.choices import finite
 from parley.cli.commands.pipeline.options import BrokersOption, PipelineCall, pipeline_command
 
 
@@ -14,9 +13,7 @@ def ingest(
     watch: Annotated[bool, typer.Option("--watch", help="Go on with what comes, until SIGINT or SIGTERM.")] = False,
     every: Annotated[
         float,
-        typer.Option(
-            "--every", min=0.1, max=3600, metavar="SECONDS", callback=finite, help="With --watch: between two looks."
-        ),
+        typer.Option("--every", min=0.1, max=3600, metavar="SECONDS", help="With --watch: between two looks."),
     ] = 2.0,
     broker: BrokersOption = None,
 ) -> None:

@@ -4,7 +4,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from parley.cli.choices import finite
 from parley.cli.commands.pipeline.options import NUMBER_MAX, PipelineCall, pipeline_command
 
 RETENTION_DAYS_MAX: Final = 3650
@@ -25,7 +24,6 @@ def vacuum(
             "--days",
             min=1,
             max=RETENTION_DAYS_MAX,
-            callback=finite,
             help="Keep what left the table since; else pipeline.retention_days.",
         ),
     ] = None,
