@@ -26,7 +26,18 @@ class Ack(NamedTuple):
 
 
 def judge(database: apsw.Connection, acks: Iterable[Ack]) -> list[str]:
-    """What is wrong: damage, lost acknowledgements, two effects of one operation, a log that the tables contradict."""
+    """What is wrong: damage, lost acknowledgements, two effects of one operation, a log that the tables contradict.
+
+    All of it is seen at one moment: a hub that serves may end leases and claims while it is judged.
+    """
+    database.execute("BEGIN")
+    try:
+        return _judge(database, acks)
+    finally:
+        database.execute("ROLLBACK")
+
+
+def _judge(database: apsw.Connection, acks: Iterable[Ack]) -> list[str]:
     problems = integrity_check(database)
     if problems:
         return [f"damaged: {problem}" for problem in problems]

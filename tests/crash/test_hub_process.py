@@ -11,7 +11,7 @@ from tests.campaign.report import Report
 from tests.campaign.starts import simultaneous_starts
 
 SEED = 20260204
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def check(report: Report) -> None:

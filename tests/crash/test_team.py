@@ -6,7 +6,7 @@ import pytest
 
 from tests.campaign.team import team
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_workers_that_are_killed_lose_their_claims_and_nothing_else(tmp_path: Path) -> None:

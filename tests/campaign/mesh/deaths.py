@@ -45,6 +45,10 @@ DAEMON_POINTS = ("asked", "kept", "taken", "sent", "pushed", "stored", "acked", 
 BROKER_POINTS = ("heard", "written", "committed", "leased", "returned", "finished")
 
 
+STORED_AFTER_SECONDS = 0.5
+"""How hasty the daemon of the control is: long enough that no death between the two comes too late."""
+
+
 def arm(death: Death | None) -> None:
     """Has this process die there."""
     if death is not None:
@@ -58,7 +62,7 @@ def acknowledge_before_storing() -> None:
     def hasty(self: MeshRunner, pushes: Sequence[Push]) -> None:
         acks = [DeliveryAcked(push.delivery_id) for push in pushes]
         self._step(self.machine.on_stored(acks, self._now()))
-        store_pushes(self, pushes)
+        self._loop.call_later(STORED_AFTER_SECONDS, store_pushes, self, pushes)
 
     MeshRunner._store_pushes = hasty
 

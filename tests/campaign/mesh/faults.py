@@ -23,6 +23,7 @@ DAEMONS = 3
 MESHES = 2
 STORM_SECONDS = (0.02, 0.2)
 PAUSE_SECONDS = 0.05
+CUTS_MIN = 10
 MEASURED = 40
 FILE = "broker.db"
 
@@ -57,8 +58,11 @@ async def _storm(town: Town, messages: int, rng: random.Random) -> list[str]:
 
 
 async def _send(town: Town, name: str, messages: int) -> None:
-    for _ in range(messages):
+    """Sends so many messages, and more as long as there was no storm to speak of."""
+    sent = 0
+    while sent < messages or town.proxy.cuts < CUTS_MIN:
         await town.ask_until_promised(town.compose(name))
+        sent += 1
         await asyncio.sleep(town.rng.uniform(0, PAUSE_SECONDS))
 
 

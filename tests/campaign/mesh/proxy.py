@@ -118,6 +118,9 @@ class FaultProxy:
                 close_timeout=CLOSE_SECONDS,
             ) as far:
                 self._transports.add(far.transport)
+                if self.shut.intersection(name.split(".")):  # since it knocked
+                    near.transport.abort()
+                    return
                 link = _Link(name, near, far)
                 self._links.append(link)
                 try:
