@@ -100,7 +100,11 @@ def test_built_ins_can_be_tried_without_being_configured(parley: Parley, root: P
     ("source", "reason", "told"),
     [
         ("def enrich(message, config): print('hello'); 1 / 0\n", "error", "ZeroDivisionError: division by zero"),
-        ("def enrich(message, config): return [3]\n", "invalid", "enrich(), result 1: Expected `object`, got `int`"),
+        (
+            "def enrich(message, config): return [3]\n",
+            "invalid",
+            "enrich(), result 1: must be an object, not a whole number",
+        ),
         ("import os\ndef enrich(message, config): os._exit(4)\n", "crash", "exit code 4"),
         ("import nothing_there\ndef enrich(message, config): ...\n", "error", "No module named 'nothing_there'"),
         ("def enrich(message): ...\n", "broken", "enrich must take two arguments"),

@@ -1,19 +1,22 @@
 """A mistake in a body is told by its member and in a sentence, never as a pattern."""
 
+import re
 from typing import Any
 
 import msgspec
 import pytest
 
+from parley.daemon.hooks.config import HookSettings
 from parley.daemon.http.bodies import Join, SendBody, TopicName
 from parley.daemon.sessions import Register
+from parley.plugin.contract import Enrichment
 from parley.wire.mesh_http import CreateMesh, JoinMesh, SetLimits
 from parley.wire.mesh_methods import METHODS, OfGroup, OfTopic
-from parley.wire.mistakes import MESH_PATTERN_WORDS, invalid
+from parley.wire.mistakes import MESH_PATTERN_WORDS, in_words, invalid
 from parley.wire.requests import PATTERN_WORDS, CreateMessage
 
 
-def told(kind: Any, **body: object) -> tuple[str, object]:
+def told(kind: Any, /, **body: object) -> tuple[str, object]:
     with pytest.raises(msgspec.ValidationError) as caught:
         msgspec.json.decode(msgspec.json.encode(body), type=kind)
     refusal = invalid(caught.value, at="here")
@@ -39,6 +42,14 @@ def told(kind: Any, **body: object) -> tuple[str, object]:
         (Register, {"token": "ab" * 32, "session_id": "s", "groups": ["g"] * 51}, "groups", "at most 50 items"),
         (SendBody, {"to": "bob", "message": "x", "client_message_id": "ä"}, "client_message_id", "printable ASCII"),
         (SetLimits, {"slug": "a", "members_max": 0}, "members_max", "must be at least 1"),
+        (SetLimits, {"slug": "a", "members_max": 1.5}, "members_max", "must be a whole number or null, not one with"),
+        (SetLimits, {"slug": 3}, "slug", "must be a string, not a whole number"),
+        (SendBody, {"to": "bob", "message": None}, "message", "must be a string, not null"),
+        (SendBody, {"to": "bob", "message": "x", "priority": "soon"}, "priority", "cannot be 'soon'"),
+        (Register, {"token": "ab" * 32, "session_id": "s", "groups": "g"}, "groups", "must be a list"),
+        (Register, {"token": "ab" * 32, "session_id": "s", "groups": ["g", True]}, "groups[1]", "not true or false"),
+        (HookSettings, {"colour": "red"}, "colour", "is not known"),
+        (Enrichment, {"kind": "k", "data": {}, "span": {"start": 1}}, "span.end", "must be given"),
     ],
 )
 def test_each_name_says_what_is_allowed(kind: Any, body: dict[str, object], field: str, words: str) -> None:
@@ -46,6 +57,19 @@ def test_each_name_says_what_is_allowed(kind: Any, body: dict[str, object], fiel
     assert where == field
     assert message.startswith(f"{field}: ")
     assert words in message
+
+
+@pytest.mark.parametrize("kind", [CreateMesh, SetLimits, Register, Join, SendBody, CreateMessage, HookSettings])
+@pytest.mark.parametrize("value", [None, True, -1, 1.5, "\0", [], [[]], {}, {"a": []}])
+def test_no_word_of_the_decoder_comes_through(kind: type[msgspec.Struct], value: object) -> None:
+    told = list[str]()
+    for body in (value, *({name: value} for name in kind.__struct_encode_fields__)):
+        try:
+            msgspec.convert(body, kind)
+        except msgspec.ValidationError as error:
+            told.append(in_words(error))
+    assert told
+    assert [each for each in told if re.search("[`$]|Expected|Object|enum", each)] == []
 
 
 def test_no_pattern_of_a_mesh_is_without_words() -> None:

@@ -44,7 +44,9 @@ class Tool(NamedTuple):
         try:
             given = msgspec.convert(dict(arguments), self.arguments, strict=False)
         except msgspec.ValidationError as error:
-            raise InvalidInput(f"{self.name}: {error}") from None
+            from parley.wire.mistakes import in_words  # it knows the protocols of meshes too: not at every start
+
+            raise InvalidInput(f"{self.name}: {in_words(error)}") from None
         # The schema does not tell this, since models make up good keys by themselves.
         check_key(getattr(given, "idempotency_key", None))
         return await self.run(desk, given)

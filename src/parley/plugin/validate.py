@@ -14,7 +14,8 @@ from parley.core.errors import InvalidInput, PayloadTooLarge
 from parley.core.metadata import check_metadata
 from parley.plugin.contract import Attachment, Enrichment
 from parley.wire.events import Enrichment as WireEnrichment
-from parley.wire.requests import PATTERN_WORDS, AddAttachment
+from parley.wire.mistakes import in_words
+from parley.wire.requests import AddAttachment
 
 T = TypeVar("T")
 
@@ -86,7 +87,4 @@ def _typed(result: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(result, kind, from_attributes=True)
     except msgspec.ValidationError as error:
-        text = str(error)
-        for pattern, words in PATTERN_WORDS.items():
-            text = text.replace(f"Expected `str` matching regex {pattern!r}", f"The text {words}")
-        raise InvalidInput(text.replace("`$.", "`").removesuffix(" - at `$`")) from None
+        raise InvalidInput(in_words(error)) from None

@@ -22,25 +22,50 @@ MESH_PATTERN_WORDS: Final = {
     broker.SIGNATURE_PATTERN: "must be 128 hexadecimal digits",
 }
 """The patterns of meshes, in words, as ``PATTERN_WORDS`` has those of hubs."""
-_MISSING: Final = "Object missing required field `"
+_MEMBER: Final = re.compile(r"Object (missing required|contains unknown) field `(.+)`")
+_MEMBERS: Final = {"missing required": "must be given", "contains unknown": "is not known"}
 _MISMATCHES: Final = {
     f"Expected `str` matching regex {pattern!r}": words
     for pattern, words in {**PATTERN_WORDS, **MESH_PATTERN_WORDS}.items()
 }
 _LENGTH: Final = re.compile(r"Expected `(str|array|object)(?: \| null)?` of length (<=|>=) (\d+)")
 _RANGE: Final = re.compile(r"Expected `(?:int|float)(?: \| null)?` (<=|>=|<|>) (-?[\d.]+)")
+_KIND: Final = re.compile(r"Expected `([a-z| ]+)`, got `([a-z]+)`")
+_CHOICE: Final = re.compile(r"Invalid enum value (.+)")
 _SIDES: Final = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
 _NAMES: Final = {"str": "characters", "array": "items", "object": "members"}
+_KINDS: Final = {
+    "str": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+"""JSON's kinds of values in words; what is not here is called as the decoder calls it."""
+_GIVEN: Final = {**_KINDS, "float": "one with a fraction"}
 
 
 def invalid(error: msgspec.ValidationError, **details: object) -> InvalidInput:
     """The refusal that a mistake in a body deserves."""
+    field, _ = mistake(error)
+    return InvalidInput(in_words(error), **({"field": field} if field else {}), **details)
+
+
+def in_words(error: msgspec.ValidationError) -> str:
+    """The mistake as one sentence."""
+    field, text = mistake(error)
+    return f"{field}: {text}" if field else text
+
+
+def mistake(error: msgspec.ValidationError) -> tuple[str, str]:
+    """The member that is wrong, empty where it is the whole, and what is wrong with it."""
     text, _, place = str(error).partition(" - at `")
     field = place.rstrip("`").removeprefix("$").lstrip(".")
-    if text.startswith(_MISSING):
-        field, text = text.removeprefix(_MISSING).rstrip("`"), "must be given"
-    text = _MISMATCHES.get(text) or _bounds(text) or text
-    return InvalidInput(f"{field}: {text}" if field else text, **({"field": field} if field else {}), **details)
+    member = _MEMBER.fullmatch(text)
+    if member is not None:
+        return f"{field}.{member[2]}" if field else member[2], _MEMBERS[member[1]]
+    return field, _MISMATCHES.get(text) or _bounds(text) or _kinds(text) or text
 
 
 def _bounds(text: str) -> str | None:
@@ -54,3 +79,13 @@ def _bounds(text: str) -> str | None:
     if (length[2], length[3]) == (">=", "1"):
         return "must not be empty"
     return f"must have {_SIDES[length[2]]} {length[3]} {_NAMES[length[1]]}"
+
+
+def _kinds(text: str) -> str | None:
+    """A value of a kind that is not asked for, or that is not among those that are, in words."""
+    kind = _KIND.fullmatch(text)
+    if kind is not None:
+        wanted = " or ".join(_KINDS.get(each, each) for each in kind[1].split(" | "))
+        return f"must be {wanted}, not {_GIVEN.get(kind[2], kind[2])}"
+    choice = _CHOICE.fullmatch(text)
+    return None if choice is None else f"cannot be {choice[1]}"

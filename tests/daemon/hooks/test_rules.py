@@ -147,6 +147,13 @@ def test_mistakes_are_named(tmp_path: Path, text: str) -> None:
         load_hooks(tmp_path)
 
 
+def test_a_mistake_is_told_by_its_setting(tmp_path: Path) -> None:
+    (tmp_path / "on-message.py").write_text("")
+    (tmp_path / "hooks.toml").write_text('[on-message]\ntimeout_s = "long"\n')
+    with pytest.raises(ConfigInvalid, match="on-message: timeout_s: must be a number, not a string"):
+        load_hooks(tmp_path)
+
+
 def test_a_list_of_hosts_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "on-message.py").write_text("")
     (tmp_path / "hooks.toml").write_text('[on-message]\nnetwork_policy = "allowlist"\n')

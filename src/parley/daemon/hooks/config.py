@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from parley.core.errors import ConfigInvalid
 from parley.daemon.hooks import redaction
+from parley.wire.mistakes import in_words
 
 CONFIG_NAME: Final = "hooks.toml"
 SCRIPT_BYTES_MAX: Final = 1024 * 1024
@@ -59,7 +60,10 @@ def load_hooks(folder: Path) -> dict[str, Hook]:
     for name, table in document.items():
         try:
             hook = _hook(folder, name, table)
-        except (msgspec.ValidationError, ValueError, OSError) as error:
+        except msgspec.ValidationError as error:
+            problems.append(f"{name}: {in_words(error)}")
+            continue
+        except (ValueError, OSError) as error:
             problems.append(f"{name}: {error}")
             continue
         if hook.settings.enabled:
