@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -172,6 +174,36 @@ def test_no_workspace_is_an_error_with_what_to_do(parley: Parley, tmp_path: Path
     assert result.code == 1
     assert result.json["code"] == "WORKSPACE_NOT_FOUND"
     assert "parley init" in result.json["hint"]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["--help", "--json --version", "status", "--json status"])
+def test_an_output_that_takes_nothing_is_said_in_a_sentence(command: str, unbuffered: str, tmp_path: Path) -> None:
+    assert parley_process("init", cwd=tmp_path).code == 0
+    full = subprocess.run(
+        ["sh", "-c", f"exec {shlex.quote(sys.executable)} -m parley {command} >/dev/full"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (full.returncode, full.stderr) == (
+        1,
+        "Error: The output cannot be written: No space left on device\nSend it elsewhere, or make room.\n",
+    )
+
+
+def test_closed_streams_are_no_trouble_and_their_numbers_are_given_to_no_file(tmp_path: Path) -> None:
+    made = subprocess.run(
+        ["sh", "-c", f"exec {shlex.quote(sys.executable)} -m parley init <&- >&- 2>&-"],
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    assert made.returncode == 0
+    assert parley_process("--json", "status", "--workspace", tmp_path).json["status"] == "not_running"
 
 
 def test_a_closed_pipe_ends_a_command_without_a_traceback() -> None:

@@ -4,6 +4,7 @@ Commands are loaded by name when they are called; the list below is all that ``p
 exits with 1, since 2 means a version conflict, and is JSON when ``--json`` was given, like every other failure.
 """
 
+import errno
 import importlib
 import io
 import keyword
@@ -25,6 +26,9 @@ from parley.core.exits import Exit
 PROGRAM: Final = "parley"
 COMPLETE_VARIABLE: Final = "_PARLEY_COMPLETE"
 """Set by the scripts of ``parley completion`` when the shell asks what could come next."""
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Why a file that is open takes no more; such an error does not name the file."""
 
 
 class Entry(NamedTuple):
@@ -149,32 +153,45 @@ def top(
 
 def run(args: Sequence[str]) -> int:
     """Runs one command line and returns its exit code. Everything that goes wrong is reported here."""
+    _open_what_is_closed()
     _speak_utf8()
-    output = Output(json=asks_for_json(args))
     try:
-        result = typer.main.get_command(root).main(args=list(args), prog_name=PROGRAM, standalone_mode=False)
+        code = _called(args, Output(json=asks_for_json(args)))
         sys.stdout.flush()
-        return int(result or Exit.OK)
+        return code
+    except BrokenPipeError:  # the reader left; say nothing more
+        _print_no_more()
+    except OSError as error:  # nor could the failure be printed where the answer was to be
+        _print_no_more()
+        _tell_of_writing(error, Output(json=False))
+    return Exit.ERROR
+
+
+def _called(args: Sequence[str], output: Output) -> int:
+    """The exit code of the command, after whatever went wrong was told. Raises ``OSError`` if that cannot be."""
+    try:
+        return int(typer.main.get_command(root).main(list(args), PROGRAM, standalone_mode=False) or Exit.OK)
     except ParleyError as error:
         output.error(error)
         return error.exit_code
     except typer.TyperException as error:
         return _usage(error, output)
-    except typer.Abort:
-        return Exit.ERROR
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left; say nothing more
+        raise
+    except typer.Abort:
         return Exit.ERROR
     except UnicodeError:  # bytes of the shell or a pipe that are no text, where only text can go
         output.error(InvalidInput("What was given is not text in UTF-8"), hint="Send it as UTF-8.")
-        return Exit.ERROR
     except Exception as error:
         if isinstance(error, OSError) and error.filename is not None:  # a full disk, a read-only mount, a mode
             output.error(ServiceUnavailable(f"{error.filename}: {error.strerror}", reason="io_error"))
-            return Exit.ERROR
-        traceback.print_exc()
-        output.error(InternalError(f"{type(error).__name__}: {error}"), hint="Report it with the lines above it.")
-        return Exit.ERROR
+        elif isinstance(error, OSError) and error.errno in _NO_ROOM:
+            sys.stdout.flush()  # fails again, if it is the output that failed
+            _tell_of_writing(error, output)
+        else:
+            traceback.print_exc()
+            output.error(InternalError(f"{type(error).__name__}: {error}"), hint="Report it with the lines above it.")
+    return Exit.ERROR
 
 
 def asks_for_json(args: Sequence[str]) -> bool:
@@ -190,6 +207,31 @@ def _usage(error: typer.TyperException, output: Output) -> int:
     refusal = InvalidInput(message, usage=f"{path} --help")
     output.error(refusal, hint=f"See `{path} --help`.")
     return Exit.ERROR
+
+
+def _open_what_is_closed() -> None:
+    """Whoever closed a stream wants nothing of it; the next file that is opened must not get its number instead."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            _point_at_nothing(number)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
+
+
+def _tell_of_writing(error: OSError, output: Output) -> None:
+    refusal = ServiceUnavailable(f"The output cannot be written: {error.strerror}", reason="io_error")
+    output.error(refusal, hint="Send it elsewhere, or make room.")
+
+
+def _print_no_more() -> None:
+    """Lets what stdout still holds go nowhere, so that the end of the process does not fail of it too."""
+    _point_at_nothing(sys.stdout.fileno())
+
+
+def _point_at_nothing(number: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    if nothing != number:  # the lowest number that is free may be the very one
+        os.dup2(nothing, number)
+        os.close(nothing)
 
 
 def _speak_utf8() -> None:
