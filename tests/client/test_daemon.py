@@ -124,6 +124,7 @@ async def test_both_clients_make_the_same_calls(machine: Machine) -> None:
             assert await other.send(BOB, "hello", client_message_id="m-1", meta={"a": 1}) == sent
             assert (await other.outbox(status="pending"))["items"] == one.outbox(status="pending")["items"]
             assert (await other.inbox(unread_only=True))["items"] == one.inbox(unread_only=True)["items"] == []
+            assert await other.wait_for_messages(0.1) == one.wait_for_messages(0.1) == one.inbox()
             assert await other.peers() == one.peers() == []
             assert await other.end_session()
             assert not await other.end_session()

@@ -145,7 +145,7 @@ def test_a_message_goes_from_one_home_to_another_and_back(world: World) -> None:
     world.ann.until(lambda client: client.get("/v1/outbox/m-1")["status"] == "done")
     assert " of 1" in world.ann.types("daemon", "outbox", "list").out
     assert "hello" in bob.types("inbox").out
-    assert "Nothing has arrived." in bob.types("inbox").err
+    assert "Nothing has arrived." in bob.types("inbox", "--wait", "1").err
     assert bob.types("send", "*", "to all").code == 0
     world.ann.gets("to all")
     assert "bob" in world.ann.types("mesh", "peers").out

@@ -21,8 +21,9 @@ VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"), "TIME"),
     (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),
     (re.compile(r"process \d+"), "process N"),
+    (re.compile(r"on port \d+"), "on port N"),
 )
-ID = re.compile(r"\b(ch|topic|msg|att)_[a-z0-9]{12,}")
+ID = re.compile(r"\b(ch|topic|msg|att|in)_[a-z0-9]{12,}")
 
 
 class Step(NamedTuple):
@@ -68,12 +69,21 @@ def test_the_tour_prints_what_it_shows(tmp_path: Path) -> None:
             check=False,
         )
     finally:
-        if (tmp_path / "shop").is_dir():
-            stop_hub(discovery.at(tmp_path / "shop"), STOP_SECONDS)
+        stop_all(tmp_path / "shop", environment)
     printed = done.stdout.replace(str(tmp_path), SHOWN_FOLDER).split(SEPARATOR)[: len(tour)]
     got = [f"$ {step.command}\n{output}" for step, output in zip(tour, steady(printed), strict=True)]
     shown = [f"$ {step.command}\n{output}" for step, output in zip(tour, steady([s.output for s in tour]), strict=True)]
     assert got == shown
+
+
+def stop_all(shop: Path, environment: dict[str, str]) -> None:
+    """Stops whatever the tour left running because it broke off."""
+    for machine in ("laptop", "server"):
+        home = {**environment, "PARLEY_DAEMON_HOME": str(shop / machine)}
+        subprocess.run(["parley", "daemon", "down"], env=home, capture_output=True, check=False)
+    subprocess.run(["parley", "broker", "down"], env=environment, capture_output=True, check=False)
+    if shop.is_dir():
+        stop_hub(discovery.at(shop), STOP_SECONDS)
 
 
 def test_outputs_with_other_ids_and_times_are_the_same_but_for_those() -> None:

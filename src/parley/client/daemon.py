@@ -32,6 +32,7 @@ from parley.client.daemon_calls import (
     look_for,
     not_running,
     parse_events,
+    wait_until,
 )
 from parley.client.refusals import error_from
 from parley.client.steps import Reply
@@ -107,6 +108,14 @@ class DaemonClient:
     def inbox(self, **filters: Any) -> dict[str, Any]:
         """What arrived: ``mesh``, ``since``, ``topic``, ``from``, ``limit``, ``unread_only``, ``mark_seen``."""
         return self.get("/v1/inbox", **filters)
+
+    def wait_for_messages(self, seconds: float, **filters: Any) -> dict[str, Any]:
+        """The inbox as soon as there is something in it, or as it is when the time is over; filters as of ``inbox``."""
+        deadline = time.monotonic() + seconds
+        found = self.inbox(wait_seconds=wait_until(deadline), **filters)
+        while not found["items"] and time.monotonic() < deadline:
+            found = self.inbox(wait_seconds=wait_until(deadline), **filters)
+        return found
 
     def outbox(self, **filters: Any) -> dict[str, Any]:
         """What was to be sent: ``status``, ``mesh``, ``limit``, and ``reached`` to learn who has it."""

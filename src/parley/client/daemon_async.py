@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import random as stdlib_random
+import time
 from collections.abc import AsyncGenerator, Generator, Mapping
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ from parley.client.daemon_calls import (
     StreamedEvent,
     look_for,
     not_running,
+    wait_until,
 )
 from parley.client.refusals import error_from
 from parley.client.steps import Reply
@@ -102,6 +104,14 @@ class AsyncDaemonClient:
     async def inbox(self, **filters: Any) -> dict[str, Any]:
         """What arrived: ``mesh``, ``since``, ``topic``, ``from``, ``limit``, ``unread_only``, ``mark_seen``."""
         return await self.get("/v1/inbox", **filters)
+
+    async def wait_for_messages(self, seconds: float, **filters: Any) -> dict[str, Any]:
+        """The inbox as soon as there is something in it, or as it is when the time is over; filters as of ``inbox``."""
+        deadline = time.monotonic() + seconds
+        found = await self.inbox(wait_seconds=wait_until(deadline), **filters)
+        while not found["items"] and time.monotonic() < deadline:
+            found = await self.inbox(wait_seconds=wait_until(deadline), **filters)
+        return found
 
     async def outbox(self, **filters: Any) -> dict[str, Any]:
         """What was to be sent: ``status``, ``mesh``, ``limit``, and ``reached`` to learn who has it."""

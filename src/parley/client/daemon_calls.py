@@ -1,9 +1,11 @@
 """What both clients of a daemon share: the requests as values, and the reading of its stream of events."""
 
 import json
+import math
 import os
 import secrets
 import socket
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -12,6 +14,7 @@ from parley.client.backoff import FEED_BACKOFF, Random
 from parley.client.call import segment
 from parley.core.daemon_errors import DaemonNotRunning
 from parley.core.errors import ParleyError
+from parley.core.limits import INBOX_WAIT_SECONDS_MAX
 from parley.wire.daemon_home import DaemonHome
 
 TIMEOUT_SECONDS: Final = 30.0
@@ -49,6 +52,11 @@ def send(to: str, message: str, **more: Any) -> DaemonCall:
     """A message to be sent. ``more`` are members of the request's body."""
     given = {name: value for name, value in more.items() if value is not None}
     return DaemonCall("POST", "/v1/send", body={"to": to, "message": message, **given})
+
+
+def wait_until(deadline: float) -> int:
+    """How long the next request for the inbox may wait, of the time that is left."""
+    return max(0, min(INBOX_WAIT_SECONDS_MAX, math.ceil(deadline - time.monotonic())))
 
 
 def mesh_call(method: str, params: Mapping[str, Any] | None, mesh: str | None) -> DaemonCall:

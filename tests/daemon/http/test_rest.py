@@ -29,6 +29,21 @@ async def test_listing_marks_as_seen_unless_told_otherwise(desk: Desk) -> None:
     assert (await desk.unix.post("/v1/inbox/seen", json={"ids": ["in_1", "in_2"]})).json() == {"marked_seen": 0}
 
 
+async def test_a_listing_waits_for_what_is_to_come_and_no_longer_than_it_should(desk: Desk) -> None:
+    assert (await desk.unix.get("/v1/inbox?wait_seconds=1")).json()["items"] == []
+    asked = asyncio.create_task(desk.unix.get("/v1/inbox?wait_seconds=25&from=nobody"))
+    waiting = asyncio.create_task(desk.unix.get("/v1/inbox?wait_seconds=25&unread_only=true"))
+    async with asyncio.timeout(30):
+        while len(desk.daemon.feed) < 2:  # noqa: ASYNC110  the daemon tells nobody of this
+            await asyncio.sleep(0.005)
+    await arrive(desk, 1)
+    assert [each["body"] for each in (await waiting).json()["items"]] == ["text 1"]
+    assert not asked.done(), "what arrived is not what it waits for"
+    desk.daemon.feed.close()
+    assert (await asked).json()["items"] == []
+    assert len(desk.daemon.feed) == 0
+
+
 async def test_the_inbox_is_searched_and_emptied(desk: Desk) -> None:
     for number in (1, 2, 3):
         await arrive(desk, number)
@@ -42,7 +57,9 @@ async def test_the_inbox_is_searched_and_emptied(desk: Desk) -> None:
 
 
 async def test_parameters_that_make_no_sense_are_refused(desk: Desk) -> None:
-    for query in ("limit=0", "limit=1001", "limit=x", "since=yesterday", "before=x", "unread_only=maybe"):
+    long = "9" * 5_000
+    numbers = ("limit=0", "limit=1001", "limit=²", f"limit={long}", "wait_seconds=26", "wait_seconds=-1")
+    for query in (*numbers, "since=yesterday", "before=x", "before=²", f"before={long[:20]}", "unread_only=maybe"):
         answer = await desk.unix.get(f"/v1/inbox?{query}")
         assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_INPUT"), query
 

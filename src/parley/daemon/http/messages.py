@@ -1,15 +1,17 @@
 """Routes for what is sent and what arrives."""
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from parley.core.clock import parse_iso
 from parley.core.errors import InvalidInput, ParleyError
+from parley.core.limits import INBOX_WAIT_SECONDS_MAX
 from parley.daemon.daemon import DAY_MS, Asked
 from parley.daemon.http.bodies import Drop, Prune, Requeue, Seen, SendBody, TopicPost
 from parley.daemon.http.reached import reached
 from parley.daemon.http.shell import Answer, Call, session_of
 from parley.daemon.http.views import message_view, row_view
-from parley.daemon.inbox.reading import Filter, mark_seen, page, search, unseen_and_sealed
+from parley.daemon.inbox.reading import Filter, InboxMessage, mark_seen, page, search, unseen_and_sealed
 from parley.daemon.inbox.retention import flush, remove
 from parley.daemon.outbox.accept import Taken
 from parley.daemon.outbox.prune import prune
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 INBOX_LIMIT_DEFAULT, INBOX_LIMIT_MAX = 100, 1_000
 OUTBOX_LIMIT_DEFAULT, OUTBOX_LIMIT_MAX = 50, 500
+_DIGITS_MAX: Final = 15
 _TRUE: Final = ("true", "1", "yes")
 _FALSE: Final = ("false", "0", "no")
 
@@ -86,8 +89,8 @@ def _taken(daemon: "Daemon", taken: Taken) -> Answer:
 
 
 async def get_inbox(daemon: "Daemon", call: Call) -> Answer:
-    wanted = _filter(daemon, call)
-    found = daemon.store.read_inbox(lambda db: page(db, wanted, _limit(call, INBOX_LIMIT_DEFAULT, INBOX_LIMIT_MAX)))
+    wanted, limit = _filter(daemon, call), _limit(call, INBOX_LIMIT_DEFAULT, INBOX_LIMIT_MAX)
+    found = await _arrived(daemon, wanted, limit, _number(call, "wait_seconds", 0, 0, INBOX_WAIT_SECONDS_MAX))
     marked = 0
     if flag(call, "mark_seen", default=True) and found:
         ids, now_ms = [each.id for each in found], daemon.clock.now_ms()
@@ -103,6 +106,27 @@ async def get_inbox(daemon: "Daemon", call: Call) -> Answer:
             "cursor": found[-1].seq if found else None,
         },
     )
+
+
+async def _arrived(daemon: "Daemon", wanted: Filter, limit: int, wait_seconds: int) -> list[InboxMessage]:
+    """What is there, or as soon as something is; nothing when the time is over or the daemon stops."""
+
+    def read() -> list[InboxMessage]:
+        return daemon.store.read_inbox(lambda db: page(db, wanted, limit))
+
+    found = read()
+    if found or not wait_seconds:
+        return found
+    follower = daemon.feed.follow()
+    try:
+        async with asyncio.timeout(wait_seconds):
+            while not (found := read()) and await follower.wait(wait_seconds):
+                follower.caught_up()
+    except TimeoutError:
+        pass
+    finally:
+        daemon.feed.leave(follower)
+    return found
 
 
 async def search_inbox(daemon: "Daemon", call: Call) -> Answer:
@@ -234,7 +258,7 @@ def _filter(daemon: "Daemon", call: Call) -> Filter:
     session = session_of(daemon, call)
     mesh = call.query.get("mesh") or (session.mesh if session else None)
     before = call.query.get("before")
-    if before is not None and not before.isdigit():
+    if before is not None and natural(before) is None:
         raise InvalidInput("before must be a cursor", field="before")
     return Filter(
         None if mesh is None else daemon.memberships.get(mesh).mesh_id,
@@ -242,7 +266,7 @@ def _filter(daemon: "Daemon", call: Call) -> Filter:
         call.query.get("topic"),
         call.query.get("from"),
         flag(call, "unread_only", default=False),
-        None if before is None else int(before),
+        None if before is None else natural(before),
         None if session is None else session.session_id,
     )
 
@@ -258,7 +282,16 @@ def _time(call: Call, name: str) -> int | None:
 
 
 def _limit(call: Call, default: int, most: int) -> int:
-    text = call.query.get("limit", str(default))
-    if not text.isdigit() or not 1 <= int(text) <= most:
-        raise InvalidInput(f"limit must lie between 1 and {most}", field="limit")
-    return int(text)
+    return _number(call, "limit", default, 1, most)
+
+
+def _number(call: Call, name: str, default: int, least: int, most: int) -> int:
+    number = natural(call.query.get(name, str(default)))
+    if number is None or not least <= number <= most:
+        raise InvalidInput(f"{name} must lie between {least} and {most}", field=name)
+    return number
+
+
+def natural(text: str) -> int | None:
+    """A number without a sign that a row may have; None for anything else."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX else None

@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 
 from parley.core.errors import CursorExpired, InvalidInput
 from parley.daemon.feed import Follower
-from parley.daemon.http.messages import slug_of
+from parley.daemon.http.messages import natural, slug_of
 from parley.daemon.http.shell import Answer, Call, session_of
 from parley.daemon.http.views import event_view
 from parley.daemon.inbox.events import DaemonEvent, events_after, newest_event, oldest_event
@@ -55,12 +55,13 @@ def _cursor(daemon: "Daemon", call: Call) -> int:
     newest = daemon.store.read_inbox(newest_event)
     if not given:
         return newest
-    if not given.isdigit() or int(given) > newest:
+    cursor = natural(given)
+    if cursor is None or cursor > newest:
         raise InvalidInput("Last-Event-ID is not the number of an event of this daemon", field="Last-Event-ID")
     oldest = daemon.store.read_inbox(oldest_event)
-    if int(given) > 0 and int(given) + 1 < (newest + 1 if oldest is None else oldest):
+    if cursor > 0 and cursor + 1 < (newest + 1 if oldest is None else oldest):
         raise CursorExpired("The events after this one were forgotten", oldest_cursor=oldest, newest_cursor=newest)
-    return int(given)
+    return cursor
 
 
 async def _stream(daemon: "Daemon", follower: Follower, cursor: int, scope: Scope) -> AsyncIterator[bytes]:
