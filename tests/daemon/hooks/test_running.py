@@ -148,8 +148,8 @@ import json, sys
 asked = json.load(sys.stdin)
 if "secret" in asked["body"]:
     print(json.dumps({"refuse": "it has a secret in it"}))
-elif "4111" in asked["body"]:
-    print(json.dumps({"message": asked["body"].replace("4111", "****"), "meta": {"seen": asked["kind"]}}))
+elif "4111-1111-1111-1111" in asked["body"]:
+    print(json.dumps({"message": "card ****", "meta": {"seen": asked["kind"]}}))
 elif "odd" in asked["body"]:
     sys.exit(3)
 elif "words" in asked["body"]:
@@ -176,14 +176,14 @@ async def test_the_hook_before_a_message_goes_may_change_it_and_its_id_stays_bou
 ) -> None:
     write_hook(tmp_path, "pre-send.py", JUDGING)
     desk = await make_desk()
-    first = await desk.send(message="card 4111", client_message_id="m-1")
-    again = await desk.send(message="card 4111", client_message_id="m-1")
+    first = await desk.send(message="card 4111-1111-1111-1111", client_message_id="m-1")
+    again = await desk.send(message="card 4111-1111-1111-1111", client_message_id="m-1")
     other = await desk.send(message="card ****", client_message_id="m-1")
     assert (first.status_code, again.status_code, other.status_code) == (202, 202, 409)
     assert sent(desk) == [(BOB, "card ****")]
     assert len(executed(desk)) == 1
     await desk.close()
-    assert b"4111" not in b"".join(path.read_bytes() for path in desk.home.root.glob("*.db*"))
+    assert b"4111-1111" not in b"".join(path.read_bytes() for path in desk.home.root.glob("*.db*"))
 
 
 async def test_a_hook_that_takes_too_long_lets_nothing_go(tmp_path: Path, make_desk: MakeDesk) -> None:
