@@ -203,7 +203,7 @@ def test_the_flags_of_up_reach_the_hub(folder: Path) -> None:
     import urllib.request
 
     for _ in range(20):  # far above one request a second, and readable without a token
-        with urllib.request.urlopen(f"http://[::1]:{up.json['port']}/api/v1/channels", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://[::1]:{up.json['port']}/api/v1/channels", timeout=60) as answer:
             assert answer.status == 200
 
 

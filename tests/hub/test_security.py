@@ -204,12 +204,13 @@ def _be_busy(hub: BusyHub, secrets: list[str]) -> list[str]:
         send("GET", "/api/v1/channels", headers={"Authorization": f"Bearer {token}x"})
         send("GET", "/api/v1/channels", headers={"Authorization": f"Basic {token}"})
         send("GET", "/api/v1/channels", headers={"Host": "evil.example"})
-        with connect(f"ws://127.0.0.1:{hub.server['port']}/ws?token={token}") as feed:
+        feeds = f"ws://127.0.0.1:{hub.server['port']}/ws"
+        with connect(f"{feeds}?token={token}", open_timeout=DEADLINE_SECONDS) as feed:
             feed.send(json.dumps({"type": "hello", "after_event_id": 0}))
             assert feed.recv(timeout=DEADLINE_SECONDS)
             feed.send(CONTENT)
         with pytest.raises(WebSocketException):
-            connect(f"ws://127.0.0.1:{hub.server['port']}/ws?token={token}x")
+            connect(f"{feeds}?token={token}x", open_timeout=DEADLINE_SECONDS)
         code = send("POST", "/api/v1/ui/code").json()["code"]
         login = {"json": {"code": code}, "headers": {"Origin": hub.url}}
         cookie = send("POST", "/ui/login", **login).headers["set-cookie"].partition(";")[0]

@@ -27,7 +27,7 @@ def clock() -> ManualClock:
 def checkpointer(path: Path, connection: apsw.Connection, clock: ManualClock) -> Iterator[Checkpointer]:
     made = Checkpointer(path, connection, clock, interval_seconds=10, wal_bytes_step=STEP_BYTES, idle_seconds=30)
     yield made
-    assert made.stop(timeout=20)
+    assert made.stop(timeout=60)
 
 
 @pytest.fixture
@@ -221,8 +221,8 @@ def test_the_thread_checkpoints_until_it_is_stopped(path: Path, connection: apsw
     checkpointer = Checkpointer(path, connection, clock, wal_bytes_step=STEP_BYTES)
     checkpointer.start()
     insert(1, ENOUGH)(connection)
-    assert clock.read.wait(20)
-    assert checkpointer.stop(timeout=20)
+    assert clock.read.wait(60)
+    assert checkpointer.stop(timeout=60)
     assert checkpointer.last is not None
     assert checkpointer.last.complete
 
@@ -263,6 +263,6 @@ def test_a_writer_without_a_pause_does_not_keep_the_log_from_starting_over(
         started_over += result is not None and result.mode != "passive" and result.complete
     writing.clear()
     for thread in busy:
-        thread.join(20)
-    assert writer.stop(timeout=20)
+        thread.join(60)
+    assert writer.stop(timeout=60)
     assert wal_bytes(path) < 3 * BLOATED * STEP_BYTES

@@ -13,7 +13,7 @@ from parley.core.errors import DatabaseCorrupt, InternalError, NotFound, Service
 from parley.sqlite import Batch, Write, Writer, open_writer
 from tests.sqlite.rows import SCHEMA, insert, insert_then_refuse, numbers
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 
 
 class Held:

@@ -58,7 +58,9 @@ def test_part_x_hub_restart_a_clean_stop_finishes_what_is_in_flight_refuses_what
         hub, token = hub_of(tmp_path), {"Authorization": f"Bearer {server.auth_token}"}
         with (
             httpx.Client(base_url=server.base_url, headers=token, timeout=DEADLINE_SECONDS) as client,
-            connect(f"ws://127.0.0.1:{server.port}/ws?token={server.auth_token}") as listening,
+            connect(
+                f"ws://127.0.0.1:{server.port}/ws?token={server.auth_token}", open_timeout=DEADLINE_SECONDS
+            ) as listening,
             ThreadPoolExecutor(2) as threads,
         ):
             topic = make_topic(client)
