@@ -21,7 +21,8 @@ from websockets.exceptions import WebSocketException
 
 from bench.load.http import HttpPeer, check_success, json_body, request
 from bench.load.peer import UnexpectedReply
-from bench.load.process import Process, ServerProcess, free_port
+from bench.load.ports import lasting_port
+from bench.load.process import Process, ServerProcess
 from parley.core import sealing
 from parley.core.clock import iso
 from parley.daemon.effects import Connect, Disconnect, Effect, End, Reply, Store, Take, Transmit
@@ -125,7 +126,7 @@ class Crowd:
         self.arrivals: list[float] = []
         self._folder = folder
         self._count = count
-        self._port = free_port()
+        self._port = lasting_port()
         self._ticking: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:

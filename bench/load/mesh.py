@@ -15,7 +15,8 @@ import msgspec
 
 from bench.load.http import HttpPeer, check_success, json_body, request
 from bench.load.peer import UnexpectedReply
-from bench.load.process import Process, ServerProcess, free_port
+from bench.load.ports import lasting_port
+from bench.load.process import Process, ServerProcess
 from parley.app.broker import FILE
 from parley.client.daemon import DaemonClient
 from parley.core.daemon_errors import DaemonNotRunning, MeshKeyMissing, MeshUnreachable
@@ -77,7 +78,7 @@ class Mesh:
         return DaemonHome(self.folder / f"d{daemon}")
 
     async def _start(self) -> None:
-        port, (daemons, meshes) = free_port(), self._counts
+        port, (daemons, meshes) = lasting_port(), self._counts
         self.folder.mkdir(parents=True)
         arguments = ["broker", "up", "--folder", str(self.folder / "broker"), "--port", str(port), "--open-creation"]
         self.broker = self._serve([*arguments, *self._store, "--json"], '"url"', {})

@@ -7,7 +7,6 @@ have ended; ``/proc/<pid>/stat`` tells the same sum in steps of ten milliseconds
 import collections
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -124,13 +123,6 @@ class ServerProcess(Process):
         if self._popen.stdout is not None:
             self._popen.stdout.close()
         return code
-
-
-def free_port() -> int:
-    """A loopback port that was free a moment ago, for servers that cannot choose one themselves."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def find_command(name: str) -> str | None:

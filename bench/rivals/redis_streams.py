@@ -8,7 +8,8 @@ from typing import Any
 from bench.figures import Sample, figure
 from bench.load.hub import content
 from bench.load.peer import Peer, UnexpectedReply
-from bench.load.process import ServerProcess, find_command, free_port
+from bench.load.ports import lasting_port
+from bench.load.process import ServerProcess, find_command
 from bench.measure import CONNECTIONS
 from bench.measure import measure as measured
 from bench.plan import Plan
@@ -43,7 +44,7 @@ async def measure(folder: Path, plan: Plan) -> dict[str, Any] | None:
     if command is None:
         return None
     folder.mkdir()  # noqa: ASYNC240 - nothing else runs yet
-    port = free_port()
+    port = lasting_port()
     options = {"port": port, "bind": "127.0.0.1", "dir": folder, "appendonly": "yes", "appendfsync": "always"}
     argv = [command, *(part for name, value in options.items() for part in (f"--{name}", str(value))), "--save", ""]
     with ServerProcess(argv, ready="Ready to accept connections", folder=folder) as server:

@@ -30,6 +30,7 @@ TINY = Plan(
     crowd=8,
     crowd_idle_seconds=1,
 )
+pytestmark = pytest.mark.timeout(600)
 needs_sandbox = pytest.mark.skipif(
     bool(missing()) and os.environ.get("CI") != "true", reason=f"no plugin runs here: {'; '.join(missing())}"
 )

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import websockets
 
+from bench.load.ports import lasting_port
 from parley.broker.http import ROUTES
 from parley.broker.server import FRAME_BYTES_MAX
 from parley.core.daemon_errors import BrokerUnreachable
@@ -22,7 +23,6 @@ from parley.daemon.joining import create_mesh, join_mesh
 from parley.wire.broker import Accepted, ErrorFrame, Notice, Ping, Pong, RefusedSend
 from tests.broker.process import SECONDS, Person, Process, broker, circle, connected
 from tests.conformance.broker.circle import make_send
-from tests.ports import lasting_port
 from tests.postgres import Server
 
 

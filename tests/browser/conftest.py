@@ -12,9 +12,9 @@ from typing import Protocol
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from bench.load.ports import lasting_port
 from tests.browser.browsers import DESKTOP, TIMEOUT_MS, Window, find_chromium, open_window
 from tests.browser.hubs import PageHub, Room
-from tests.ports import lasting_port
 
 expect.set_options(timeout=TIMEOUT_MS)
 

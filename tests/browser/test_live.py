@@ -4,10 +4,10 @@ import threading
 
 from playwright.sync_api import expect
 
+from bench.load.ports import lasting_port
 from tests.browser.browsers import UNREACHABLE, Window
 from tests.browser.conftest import MakeHub, OpenWindow
 from tests.browser.hubs import PageHub, Room
-from tests.ports import lasting_port
 
 
 def test_a_second_window_sees_what_happens(hub: PageHub, room: Room, open_window: OpenWindow) -> None:

@@ -357,6 +357,7 @@ class CountingStore(CursorStore):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 async def test_a_replay_of_a_hundred_thousand_events_is_complete(stopped_hub: HubProcess) -> None:
     count = 100_000
     stopped_hub.start().stop()

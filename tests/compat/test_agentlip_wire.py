@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from bench.load.ports import lasting_port
 from tests.client.hubs import HubProcess, fresh_name
 from tests.compat.agentlip import (
     ATTACHMENT,
@@ -26,7 +27,6 @@ from tests.compat.agentlip import (
     open_feed,
     read_server,
 )
-from tests.ports import lasting_port
 from tests.workspace.databases import AGENTLIP_DB_ID, make_agentlip
 
 LATER = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

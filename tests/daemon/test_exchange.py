@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from bench.load.ports import lasting_port
 from parley.core import sealing
 from parley.core.daemon_errors import MembershipLost
 from parley.daemon.inbox.events import events_after
@@ -20,7 +21,6 @@ from parley.wire.broker import Notice
 from parley.wire.mesh_methods import rotation_bytes
 from tests.broker.process import Process, broker
 from tests.daemon.desk import Desk, MakeDesk
-from tests.ports import lasting_port
 
 
 @pytest.fixture(scope="module")

@@ -99,6 +99,7 @@ async def ask(made: Town, path: str) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 async def test_what_cannot_be_opened_is_kept_and_what_comes_after_it_is_read() -> None:
     async with town() as made:
         mesh_id = made.people.mesh_ids[0]

@@ -11,10 +11,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import JSONRPCError, jsonrpc_message_adapter
 
+from bench.load.ports import lasting_port
 from tests.client.hubs import HubProcess
 from tests.mcp.agents import CALL_SECONDS
 from tests.mcp.agents import agent_over_http as agent
-from tests.ports import lasting_port
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"Accept": "application/json, text/event-stream"}

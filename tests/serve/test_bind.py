@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.load.ports import lasting_port
 from parley.core.errors import BindRefused, StartupFailed
 from parley.serve import BoundSocket, bind, check_bind
-from tests.ports import lasting_port
 
 
 @pytest.mark.parametrize(

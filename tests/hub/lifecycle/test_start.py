@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import structlog
 
+from bench.load.ports import lasting_port
 from parley.core.clock import ManualClock
 from parley.core.errors import (
     BindRefused,
@@ -29,7 +30,6 @@ from parley.workspace import discovery
 from tests.hub.hubs import rows, workspace_in
 from tests.hub.lifecycle.here import run_here, stop_at_once
 from tests.hub.lifecycle.processes import HubProcess, created, make_topic, mode, post
-from tests.ports import lasting_port
 from tests.workspace.databases import dump, make_agentlip, writing
 
 

@@ -1,7 +1,7 @@
-"""Ports for servers that go and come back: nobody else is given one by chance while it is free for a moment.
+"""Ports for servers that go and come back, or must be told theirs: nobody else is given one while it is free.
 
 The system gives whoever asks for any port one of a range of its own, also those who only connect. A server that comes
-back to a port of that range may find another test on it; one that comes back to a port below it does not.
+to a port of that range may find another one on it; one that comes to a port below it does not.
 """
 
 import random
