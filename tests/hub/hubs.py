@@ -35,7 +35,9 @@ from parley.workspace.layout import Workspace
 
 PORT = 7337
 """What a hub without a socket believes to listen on."""
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 60.0
+PATIENCE = {"ping_seconds": 600.0, "hello_seconds": 60.0, "stall_seconds": 600.0}
+"""A feed is neither pinged nor given up by a machine that is busy, unless that is what a test is about."""
 INSTANCE_ID = "00000000-0000-4000-8000-000000000001"
 Tables = Mapping[str, Any]
 """Tables of ``parley.toml``; ``plugins`` is a list of them."""
@@ -124,9 +126,10 @@ class OpenHub:
 
 
 def fold_problems(workspace: Workspace) -> list[Difference]:
-    """Where a database's folded log and its tables disagree."""
+    """Where a database's folded log and its tables disagree, both of one moment."""
     connection = open_reader(workspace.db)
     try:
+        connection.execute("BEGIN")
         return differences(fold(queries.logged_events(connection)), queries.stored_state(connection))
     finally:
         close_quietly(connection)
@@ -212,6 +215,7 @@ async def serve_hub(
     folder: Path, tables: Tables | None = None, *, clock: Clock | None = None, plugins: PluginsOf | None = None
 ) -> AsyncGenerator[OpenHub]:
     """A hub behind a real socket on a free port of 127.0.0.1, served by this test's own event loop."""
+    tables = {**(tables or {}), "websocket": {**PATIENCE, **(tables or {}).get("websocket", {})}}
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
