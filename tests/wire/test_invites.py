@@ -171,6 +171,6 @@ def _text(**changes: object) -> str:
         _text(note="unsigned"),
     ],
 )
-def test_what_is_no_invite_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput):
+def test_what_is_no_invite_is_refused_without_a_word_of_the_decoder(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"begins with|has at most|was cut off or changed"):
         decode_invite(text)

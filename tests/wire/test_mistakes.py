@@ -59,6 +59,13 @@ def test_each_name_says_what_is_allowed(kind: Any, body: dict[str, object], fiel
     assert words in message
 
 
+def test_of_a_body_that_is_no_object_no_member_is_named() -> None:
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.json.decode(b"[]", type=CreateMesh)
+    refusal = invalid(caught.value)
+    assert (refusal.message, refusal.details) == ("What was sent must be an object, not a list", {})
+
+
 @pytest.mark.parametrize("kind", [CreateMesh, SetLimits, Register, Join, SendBody, CreateMessage, HookSettings])
 @pytest.mark.parametrize("value", [None, True, -1, 1.5, "\0", [], [[]], {}, {"a": []}])
 def test_no_word_of_the_decoder_comes_through(kind: type[msgspec.Struct], value: object) -> None:

@@ -21,7 +21,7 @@ class Exit(IntEnum):
     OK = 0, "success, or the asked state was already there"
     ERROR = 1, "error or wrong usage"
     CONFLICT = 2, "version conflict: somebody else changed it first"
-    UNREACHABLE = 3, "the hub is not running or cannot be reached"
+    UNREACHABLE = 3, "the hub or the daemon is not running or cannot be reached"
     UNAUTHORISED = 4, "the token is missing or wrong"
     DAMAGE = 5, "an audit found damage"
     ALREADY_RUNNING = 10, "another process already serves this"

@@ -37,6 +37,7 @@ _SIGNED: Final = "parley invite 1"
 _SECRET: Final = "parley invite secret 1"
 _PROOF: Final = "parley join proof 1"
 _UNSIGNED: Final = "0" * 128
+_CHANGED: Final = "the invite was cut off or changed; copy the whole text again"
 _CHECK_BYTES: Final = 4
 
 Role = Literal["owner", "admin", "member"]
@@ -126,10 +127,10 @@ def decode_invite(text: str) -> tuple[Invite, bytes]:
         parse_iso(invite.expires_at)
         end_bytes = _from_base64url(end)
     except (msgspec.DecodeError, binascii.Error, ValueError) as error:
-        raise InvalidInput(f"not an invite: {error}", field="invite") from error
+        raise InvalidInput(_CHANGED, field="invite") from error
     secret, check = end_bytes[: sealing.KEY_BYTES], end_bytes[sealing.KEY_BYTES :]
     if end_bytes and check != _check(public, secret):
-        raise InvalidInput("the invite was cut off or changed; copy the whole text again", field="invite")
+        raise InvalidInput(_CHANGED, field="invite")
     return invite, secret
 
 

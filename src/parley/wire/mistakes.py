@@ -48,12 +48,14 @@ _GIVEN: Final = {**_KINDS, "float": "one with a fraction"}
 
 def invalid(error: msgspec.ValidationError, **details: object) -> InvalidInput:
     """The refusal that a mistake in a body deserves."""
-    field, _ = mistake(error)
-    return InvalidInput(in_words(error), **({"field": field} if field else {}), **details)
+    field, text = mistake(error)
+    if not field:
+        return InvalidInput(f"What was sent {text}", **details)
+    return InvalidInput(f"{field}: {text}", field=field, **details)
 
 
 def in_words(error: msgspec.ValidationError) -> str:
-    """The mistake as one sentence."""
+    """The mistake alone, for who says beside it what was judged."""
     field, text = mistake(error)
     return f"{field}: {text}" if field else text
 
