@@ -122,8 +122,8 @@ def _do(client: Client, task: Task, leases: int, rng: random.Random) -> None:
             _reserve(client, rng)
             task = client.renew_task(task.id, task.generation, ttl_seconds=TTL_SECONDS).task
         client.complete_task(task.id, task.generation, f"{task.id} is done")
-    except errors.TaskNotHeld:
-        return  # it took too long, and the task is somebody else's
+    except (errors.TaskNotHeld, errors.TaskClosed):
+        return  # it took too long, and the task is somebody else's, who may have done it
 
 
 def _reserve(client: Client, rng: random.Random) -> None:

@@ -59,7 +59,7 @@ def test_without_a_socket_too_every_line_of_its_output_is_json_rpc(hub: HubProce
 def short_silences(root: Path) -> None:
     """An agent is gone after a moment, long enough for one that shows life."""
     (root / "parley.toml").write_text(
-        "[agents]\ngone_after_minutes = 0.1\nseen_flush_seconds = 0.1\n[leases]\nsweep_seconds = 0.1\n"
+        "[agents]\ngone_after_minutes = 0.2\nseen_flush_seconds = 0.1\n[leases]\nsweep_seconds = 0.1\n"
     )
 
 

@@ -71,7 +71,7 @@ def test_what_was_done_is_not_done_again_until_the_message_or_the_plugin_changes
 def test_a_message_that_the_plugin_fails_on_costs_itself_alone(
     spark: "SparkSession", lake: Lake, tmp_path: Path
 ) -> None:
-    hasty = SETTINGS.replace("deadline_seconds = 60.0", "deadline_seconds = 5.0")
+    hasty = SETTINGS.replace("deadline_seconds = 60.0", "deadline_seconds = 15.0")
     contents = ["T-1", "hang", "T-2", "crash", "raise", "wrong", "T-3"]
     bench = Workbench(tmp_path / "w", contents, settings=hasty)
     report = run(spark, lake, bench)
@@ -80,7 +80,7 @@ def test_a_message_that_the_plugin_fails_on_costs_itself_alone(
     assert [rows[each]["failure"] for each in bench.ids] == [
         None, "timeout", None, "crash", "error", "invalid", None,
     ]  # fmt: skip
-    assert "longer than its 5 s" in rows[bench.ids[1]]["error"]
+    assert "longer than its 15 s" in rows[bench.ids[1]]["error"]
     assert "ValueError: no" in rows[bench.ids[4]]["error"]
     assert rows[bench.ids[1]]["findings_json"] is None
     assert run(spark, lake, bench).due == 0
