@@ -189,15 +189,16 @@ class Town:
         return open_reader(Path(self._store))
 
     def _on_its_way(self, mesh_id: str | None = None) -> list[str]:
+        """Looks along the way that a message goes: whatever has left an outbox is seen at the broker after it."""
         found: list[str] = []
         meshes = [mesh_id] if mesh_id else self.people.mesh_ids
-        with contextlib.closing(self._open_broker()) as database:
-            waiting = [each for each in database.execute(_OPEN).fetchall() if each[0] in meshes]
-            found += [f"{len(waiting)} deliveries"] if waiting else []
         for name in self._started():
             with contextlib.closing(open_reader(self.home(name).outbox)) as outbox:
                 rows = [each for each in outbox.execute(_LEFT).fetchall() if each[0] in meshes]
             found += [f"{len(rows)} rows of {name}"] if rows else []
+        with contextlib.closing(self._open_broker()) as database:
+            waiting = [each for each in database.execute(_OPEN).fetchall() if each[0] in meshes]
+            found += [f"{len(waiting)} deliveries"] if waiting else []
         return found
 
     def _started(self) -> list[str]:
