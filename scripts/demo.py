@@ -67,7 +67,7 @@ STEPS = (
 """What the planner makes tasks of, and the paths that each is about."""
 PACE_SECONDS = 0.7
 """How long a step takes, so that a person can follow the story."""
-DEADLINE_SECONDS = 600
+DEADLINE_SECONDS = 1200
 """The story takes a fraction of this, also on a slow machine; whatever hangs is ended here."""
 
 

@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from bench.load.ports import lasting_port
 from parley.client.daemon import DaemonClient
 from parley.wire.daemon_home import DaemonHome
 from scripts.stage import DIM, RESET, cleaning_up, say, scene, show_command
@@ -32,7 +33,7 @@ class MeshAct:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.broker: subprocess.Popen[str] | None = None
-        self.port = 0
+        self.port = lasting_port()
         for name in ("ada", "bert", "broker"):
             (folder / name).mkdir(parents=True)
 
@@ -131,7 +132,7 @@ class MeshAct:
         say(f"{DIM}… {what}{RESET}")
 
     def start_broker(self) -> dict[str, Any]:
-        """Starts the broker, on the port of its last life if it had one, and returns what it says of itself."""
+        """Starts the broker, on the same port in each of its lives, and returns what it says of itself."""
         arguments = ("broker", "up", "--port", str(self.port))
         show_command(arguments)
         log = (self.folder / "broker" / "log").open("ab")
@@ -149,7 +150,6 @@ class MeshAct:
             told += line
             if line.rstrip() == "}":
                 started = json.loads(told)
-                self.port = started["port"]
                 say(f"{DIM}… it listens on {started['url']}{RESET}")
                 return started
         raise SystemExit("The broker did not start")
