@@ -23,10 +23,12 @@ from parley.sqlite import (
     online_backup,
     open_writer,
 )
+from parley.wire.daemon_home import DaemonHome
 
 OUTBOX_MIGRATIONS: Final = load_migrations("parley.daemon", "schema/outbox")
 INBOX_MIGRATIONS: Final = load_migrations("parley.daemon", "schema/inbox")
-_PARTS: Final = ("", "-wal", "-shm")
+PARTS: Final = ("", "-wal", "-shm")
+"""How the names of a database's files end."""
 
 
 class OpenedInbox(NamedTuple):
@@ -35,6 +37,33 @@ class OpenedInbox(NamedTuple):
     connection: apsw.Connection
     renewed: bool = False
     set_aside: Path | None = None
+
+
+class Opened(NamedTuple):
+    """Both databases of a daemon."""
+
+    outbox: apsw.Connection
+    inbox: OpenedInbox
+
+
+def open_both(home: DaemonHome, *, now_ms: int) -> Opened:
+    """The connections that write them. Raises ``OutboxDamaged``; what becomes of a damaged inbox, it says.
+
+    The outbox is made first: an inbox without one has lost it, and so has a copy that waits to take its place.
+    """
+    had_outbox, had_inbox = is_there(home.outbox), is_there(home.inbox)
+    missed = had_inbox or is_there(salvaged_outbox(home.outbox))
+    outbox = open_outbox(home.outbox, now_ms=now_ms, expected=missed)
+    try:
+        return Opened(outbox, open_inbox(home.inbox, now_ms=now_ms, expected=had_outbox))
+    except BaseException:
+        close_quietly(outbox)
+        raise
+
+
+def salvaged_outbox(path: Path) -> Path:
+    """Where what can be read of a damaged outbox is copied to."""
+    return path.with_name(f"{path.name}.new")
 
 
 def is_there(path: Path) -> bool:
@@ -51,7 +80,7 @@ def open_outbox(path: Path, *, now_ms: int = 0, vfs: str | None = None, expected
     So it does when there is none though one is ``expected``: a new one would forget every message that was promised.
     """
     if expected and not is_there(path):
-        raise OutboxDamaged(f"{path} is gone or empty, though the inbox beside it is not", path=str(path))
+        raise OutboxDamaged(f"{path} is gone or empty, though what lies beside it is not", path=str(path))
     try:
         return _open_checked(path, OUTBOX_MIGRATIONS, now_ms, vfs)
     except DatabaseCorrupt as error:
@@ -73,7 +102,7 @@ def open_inbox(path: Path, *, now_ms: int = 0, vfs: str | None = None, expected:
 def _renew(path: Path, aside: Path | None, now_ms: int, vfs: str | None) -> apsw.Connection:
     """A new inbox under another name, complete before it takes the place: a start that is cut short begins anew."""
     fresh = path.with_name(f"{path.name}.new")
-    for part in _PARTS:
+    for part in PARTS:
         fresh.with_name(fresh.name + part).unlink(missing_ok=True)
     connection = _open_checked(fresh, INBOX_MIGRATIONS, now_ms, vfs)
     try:
@@ -81,7 +110,7 @@ def _renew(path: Path, aside: Path | None, now_ms: int, vfs: str | None) -> apsw
             mark_renewed(connection, now_ms=now_ms, put_aside=aside.name if aside else None)
     finally:
         close_quietly(connection)
-    for part in _PARTS:
+    for part in PARTS:
         piece = path.with_name(path.name + part)
         if not piece.exists():
             continue

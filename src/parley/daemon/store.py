@@ -8,7 +8,7 @@ import apsw
 
 from parley.core.clock import Clock
 from parley.core.ids import IdSource
-from parley.daemon.databases import is_there, open_inbox, open_outbox
+from parley.daemon.databases import open_both
 from parley.daemon.outbox.recover import recover
 from parley.sqlite import Checkpointer, close_quietly, open_reader, run_batch, translate
 from parley.sqlite.async_writer import AsyncWriter
@@ -25,10 +25,7 @@ class DaemonStore:
     def __init__(self, home: DaemonHome, clock: Clock) -> None:
         """Raises ``OutboxDamaged``; a damaged inbox is set aside, see ``renewed`` and ``set_aside``."""
         self._clock = clock
-        # The outbox is made first: an inbox without one has lost it.
-        had_outbox, had_inbox = is_there(home.outbox), is_there(home.inbox)
-        self._outbox = open_outbox(home.outbox, now_ms=clock.now_ms(), expected=had_inbox)
-        opened = open_inbox(home.inbox, now_ms=clock.now_ms(), expected=had_outbox)
+        self._outbox, opened = open_both(home, now_ms=clock.now_ms())
         self._inbox, self.renewed, self.set_aside = opened
         self.recovered = self._recover()
         self._ids = {OUT: _ids(self._outbox, OUT), IN: _ids(self._inbox, IN)}

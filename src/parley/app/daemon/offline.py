@@ -8,20 +8,20 @@ from typing import Any
 
 import msgspec
 
-from parley.core.clock import SystemClock, iso, stamp
-from parley.core.daemon_errors import DaemonNotRunning, DaemonRunning
-from parley.core.errors import DatabaseCorrupt, WriterLockHeld
+from parley.core.clock import SystemClock, iso
+from parley.core.daemon_errors import DaemonNotRunning, DaemonRunning, OutboxDamaged
+from parley.core.errors import WriterLockHeld
 from parley.core.files import write_atomic
 from parley.core.ids import new_token
 from parley.daemon.config import load_daemon_settings
-from parley.daemon.databases import is_there, open_inbox, open_outbox
+from parley.daemon.databases import open_both
 from parley.daemon.home import prepare_home
 from parley.daemon.identity import this_host, write_record
 from parley.daemon.joining import create_mesh, join_mesh
 from parley.daemon.memberships import Membership, Memberships
 from parley.daemon.outbox.rows import counts
+from parley.daemon.salvage import Salvaged, salvage
 from parley.serve.lock import InstanceLock, probe
-from parley.sqlite import integrity_check, open_reader
 from parley.wire.daemon_home import DaemonHome, daemon_home
 
 
@@ -73,68 +73,30 @@ def recover() -> dict[str, Any]:
     with alone() as home:
         now_ms = SystemClock().now_ms()
         report: dict[str, Any] = {"outbox": "ok", "inbox": "ok"}
-        had_outbox, had_inbox = is_there(home.outbox), is_there(home.inbox)
         try:
-            open_outbox(home.outbox, now_ms=now_ms, expected=had_inbox).close()
-        except DatabaseCorrupt:
-            report.update(_salvage(home, now_ms) if had_outbox else _begin_anew(home, now_ms))
-        opened = open_inbox(home.inbox, now_ms=now_ms, expected=had_outbox)
-        opened.connection.close()
-        if opened.renewed:
-            aside = f"set aside as {opened.set_aside.name}" if opened.set_aside else "gone"
+            opened = open_both(home, now_ms=now_ms)
+        except OutboxDamaged:
+            report.update(_mended(salvage(home.outbox, now_ms=now_ms)))
+            opened = open_both(home, now_ms=now_ms)
+        if opened.inbox.renewed:
+            aside = f"set aside as {opened.inbox.set_aside.name}" if opened.inbox.set_aside else "gone"
             report["inbox"] = f"{aside}; the brokers fill a new one"
-        reader = open_reader(home.outbox)
-        report["rows"] = {f"{mesh}/{status}": number for mesh, status, number, _ in counts(reader)}
-        reader.close()
+        report["rows"] = {f"{mesh}/{status}": number for mesh, status, number, _ in counts(opened.outbox)}
+        opened.outbox.close()
+        opened.inbox.connection.close()
     return report
 
 
-def _begin_anew(home: DaemonHome, now_ms: int) -> dict[str, Any]:
-    home.outbox.unlink(missing_ok=True)
-    open_outbox(home.outbox, now_ms=now_ms).close()
-    return {"outbox": "gone; nothing of it could be saved, and a new one was made"}
-
-
-def _salvage(home: DaemonHome, now_ms: int) -> dict[str, Any]:
-    import apsw
-
-    aside = home.outbox.with_name(f"{home.outbox.name}.corrupt-{stamp(now_ms)}")
-    for part in ("", "-wal", "-shm"):
-        piece = home.outbox.with_name(home.outbox.name + part)
-        if piece.exists():
-            piece.rename(aside.with_name(aside.name + part))
-    fresh = open_outbox(home.outbox, now_ms=now_ms)
-    saved, lost = 0, False
-    try:
-        damaged = apsw.Connection(str(aside), flags=apsw.SQLITE_OPEN_READONLY)
-        columns = ", ".join(str(row[1]) for row in fresh.execute("PRAGMA table_info(outbox)").fetchall())
-        marks = ", ".join("?" for _ in columns.split(", "))
-        for name in range(1, _largest(damaged) + 1):
-            with suppress(apsw.Error):
-                for row in damaged.execute(f"SELECT {columns} FROM outbox WHERE seq = ?", (name,)).fetchall():
-                    fresh.execute(f"INSERT OR IGNORE INTO outbox ({columns}) VALUES ({marks})", row)
-                    saved += 1
-        damaged.close()
-    except apsw.Error:
-        lost = True
-    problems = integrity_check(fresh)
-    fresh.close()
+def _mended(found: Salvaged | None) -> dict[str, Any]:
+    if found is None:
+        return {"outbox": "gone; nothing of it could be saved, and a new one was made"}
     return {
         "outbox": "damaged",
-        "outbox_set_aside": aside.name,
-        "saved": saved,
-        "unreadable": lost,
-        "problems": problems,
+        "outbox_set_aside": found.set_aside.name,
+        "saved": found.saved,
+        "unreadable": found.unreadable,
+        "problems": [],  # the new one is not opened with any
     }
-
-
-def _largest(damaged: Any) -> int:
-    import apsw
-
-    try:
-        return int(damaged.execute("SELECT coalesce(max(seq), 0) FROM outbox").fetchall()[0][0])
-    except apsw.Error:
-        return 0
 
 
 def make_mesh(broker_url: str, slug: str, title: str, name: str, token: str | None) -> dict[str, Any]:

@@ -71,4 +71,5 @@ def recover(call: Call) -> None:
     for name in ("outbox", "inbox"):
         call.out.line(f"{name}: {found[name]}")
     if "saved" in found:
-        call.out.line(f"{found['saved']} rows were saved; the damaged file is {found['outbox_set_aside']}.")
+        rest = "others could not be read" if found["unreadable"] else "no other was found"
+        call.out.line(f"{found['saved']} rows were saved, {rest}; the damaged file is {found['outbox_set_aside']}.")
