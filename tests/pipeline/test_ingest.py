@@ -118,6 +118,19 @@ def test_a_parted_history_is_seen_by_a_hub_that_is_asked_and_one_that_goes_on_is
     assert len(bronze_rows(lake)[next(iter(taken.cursors))]) == taken.events + ours.events
 
 
+def test_a_parted_history_is_seen_in_files_that_do_not_say_what_they_hold(lake: Lake, tmp_path: Path) -> None:
+    hub = make_hub(tmp_path / "hub", 20)
+    shutil.copytree(tmp_path / "hub", tmp_path / "copy")
+    for place, numbers in (("hub", range(20, 30)), ("copy", range(100, 120))):
+        append(discovery.at(tmp_path / place), numbers)
+    files = [file._replace(statistics="{}") for file in write_range(lake, EventRange(hub, 0, 25), 0)]
+    commit(lake, EVENTS, files, cursors=[Step(cursor_name(hub.db_id), None, 25)])
+    theirs = ingest(never, lake, [hub_of_workspace(tmp_path / "copy")])
+    assert (theirs.events, len(theirs.problems)) == (0, 1)
+    ours = ingest(never, lake, [hub])
+    assert (ours.events, ours.problems) == (5, [])
+
+
 def test_a_lake_that_lost_the_event_at_its_cursor_goes_on(lake: Lake, tmp_path: Path) -> None:
     hub = make_hub(tmp_path / "hub", 20)
     ingest(never, lake, [hub])

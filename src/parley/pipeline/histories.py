@@ -9,6 +9,7 @@ table's log names, and a row of the hub's log.
 Where one of the two no longer has the event, because it was archived or removed, nothing can be said, and nothing is.
 """
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,9 @@ import pyarrow.dataset as pads
 from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.lake.catalogue.bronze import EVENTS
+from parley.pipeline.lake.commit import WHOLE, live_files
 from parley.pipeline.lake.place import Lake
+from parley.pipeline.lake.reading import bounds_meet
 from parley.pipeline.source.ranges import EventRange
 from parley.pipeline.source.reading import read_range
 from parley.pipeline.source.schema import EVENT_SCHEMA
@@ -53,18 +56,23 @@ class Histories:
 
     def _files_for(self, db_id: str, event_id: int) -> list[str]:
         """The files that may hold the event; one without statistics may."""
-        arrow: Any = pc
-        known = self._files
-        for column, value in (("db_id", db_id), ("event_id", event_id)):
-            low, high = f"min.{column}", f"max.{column}"
-            if low in known.column_names and high in known.column_names:
-                outside = arrow.or_(arrow.greater(known[low], value), arrow.less(known[high], value))
-                known = known.filter(arrow.invert(arrow.fill_null(outside, False)))
-        return known["path"].to_pylist()
+        return [
+            path
+            for path, entry in (*self._files.get(db_id, ()), *self._files.get(None, ()))
+            if bounds_meet(entry, "db_id", at_least=db_id, at_most=db_id)
+            and bounds_meet(entry, "event_id", at_least=event_id, at_most=event_id)
+        ]
 
     @cached_property
-    def _files(self) -> pa.Table:
-        return pa.table(self._table.get_add_actions(flatten=True))
+    def _files(self) -> dict[str | None, list[tuple[str, Mapping[str, Any]]]]:
+        """The files by their hub, None for those that may be of several: many hubs do not look through each other's."""
+        files: dict[str | None, list[tuple[str, Mapping[str, Any]]]] = {}
+        for path, entry in live_files(self._table, WHOLE).items():
+            lows: dict[str, Any] = entry["min"] or {}
+            highs: dict[str, Any] = entry["max"] or {}
+            hub = lows.get("db_id")
+            files.setdefault(hub if hub == highs.get("db_id") else None, []).append((path, entry))
+        return files
 
 
 def _logged(hub: HubRef, event_id: int) -> list[dict[str, Any]]:
