@@ -3,8 +3,8 @@
 A property test tries the same examples each time, so that a change is judged by what it changes; with
 ``--hypothesis-profile=explore`` it tries others.
 
-With several processes, one runs all tests that need Spark, so that one JVM runs and not one in each. Groups that marks
-name do not reach the scheduler of pytest-xdist 3.8 under pytest 9.2, so the path of a test decides.
+With several processes, one runs all tests that share a Spark, so that one JVM runs and not one in each. Groups that
+marks name do not reach the scheduler of pytest-xdist 3.8 under pytest 9.2, so the path of a test decides.
 
 A line for each HTTP request would bury what a failing test has to say.
 """
@@ -20,19 +20,22 @@ from xdist.scheduler import LoadGroupScheduling
 
 from tests.postgres import Server, private_server
 
-WITH_SPARK = ("tests/pipeline/", "tests/crash/test_lake.py")
+WITH_SPARK = ("tests/pipeline/",)
 WITHOUT_SPARK = (
     "tests/pipeline/brokers/",
     "tests/pipeline/audit/test_checks.py",
     "tests/pipeline/embed/test_ngrams.py",
     "tests/pipeline/embed/test_session.py",
     "tests/pipeline/enrich/test_plugins.py",
+    "tests/pipeline/gold/test_building.py",
     "tests/pipeline/report/test_page.py",
     "tests/pipeline/silver/test_inline.py",
     "tests/pipeline/test_java.py",
+    "tests/pipeline/test_cluster.py",
     "tests/pipeline/test_rounds.py",
+    "tests/pipeline/test_session.py",
 )
-"""What of it needs none."""
+"""What of it needs none, or starts one of its own in other processes."""
 
 settings.register_profile("explore", deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("parley", settings.get_profile("explore"), derandomize=True)
