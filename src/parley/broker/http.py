@@ -20,21 +20,18 @@ from parley.broker.server import Broker
 from parley.core.broker_errors import CreationRefused, OperatorOnly
 from parley.core.errors import (
     InternalError,
-    InvalidInput,
     MethodNotAllowed,
     NotFound,
     OriginForbidden,
     ParleyError,
-    PayloadTooLarge,
     ServiceUnavailable,
     ShuttingDown,
-    Unavailable,
 )
 from parley.serve import SECURITY_HEADERS, DiskWatch
+from parley.serve.bodies import decode_body, read_body, refusal_headers
 from parley.serve.disk import FULL_BYTES
 from parley.wire.answers import error_body
 from parley.wire.mesh_http import JOIN_PATH, MESHES_PATH, CreateMesh, JoinMesh, MeshCreated, SetLimits
-from parley.wire.mistakes import invalid
 
 T = TypeVar("T")
 BODY_BYTES_MAX: Final = 16 * 1024
@@ -179,17 +176,9 @@ class Api:
 
 
 async def _body(request: Request, kind: type[T]) -> T:
-    data = b""
-    async for part in request.stream():
-        data += part
-        if len(data) > BODY_BYTES_MAX:
-            raise PayloadTooLarge("The body is too large", bytes_max=BODY_BYTES_MAX)
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.ValidationError as error:
-        raise invalid(error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise InvalidInput("The body is not valid JSON in UTF-8") from None
+    declared = request.headers.get("content-length", "").encode()
+    data = await read_body(request.receive, declared, BODY_BYTES_MAX)
+    return decode_body(msgspec.json.Decoder(kind).decode, data)
 
 
 def _json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -199,9 +188,7 @@ def _json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -
 
 
 def _refusal(error: ParleyError) -> Response:
-    headers: dict[str, str] = {}
-    if isinstance(error, Unavailable) and error.transient:
-        headers["Retry-After"] = str(max(1, round(error.retry_after_seconds)))
+    headers = {name.decode(): value.decode() for name, value in refusal_headers(error)}
     return _json(error_body(error), error.status, headers)
 
 

@@ -20,22 +20,18 @@ from parley.core.errors import (
     HostForbidden,
     InternalError,
     InvalidAuth,
-    InvalidInput,
     MethodNotAllowed,
     MissingAuth,
     NotFound,
     OriginForbidden,
     ParleyError,
-    PayloadTooLarge,
     RateLimited,
-    Unavailable,
-    UnsupportedMediaType,
 )
 from parley.daemon.sessions import Session
 from parley.serve import SECURITY_HEADERS, InFlight, RateLimiter, TokenStore, head_lines, host_allowed
+from parley.serve.bodies import decode_body, read_body, refusal_headers, require_json
 from parley.sqlite import translate
 from parley.wire.answers import error_body
-from parley.wire.mistakes import invalid
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -46,7 +42,6 @@ SESSION_HEADER: Final = b"x-parley-session"
 _ANSWER_HEADERS: Final = ((b"content-type", b"application/json"), *SECURITY_HEADERS)
 ANSWER_HEAD: Final = head_lines(_ANSWER_HEADERS)
 _BEARER: Final = b"bearer "
-_JSON: Final = b"application/json"
 _TOKEN_NAMES: Final = frozenset({"token", "access_token", "local_token", "auth", "authorization", "bearer"})
 _COMPAT_FIELDS: Final = ("conflict", "daemon_fingerprint_prefix", "broker_message_id", "reason", "attached")
 """Details of a refusal that existing callers look for at the top of the body."""
@@ -211,25 +206,9 @@ class Api:
         if decoder is None:
             return None
         most = self._daemon.settings.ipc.body_bytes_max
-        declared = headers.get(b"content-length", b"")
-        if declared.isdigit() and int(declared) > most:
-            raise PayloadTooLarge(f"Payload too large (max {most // 1024}KB)", limit_bytes=most)
-        data = b""
-        more = True
-        while more:
-            message = await receive()
-            data += message.get("body", b"")
-            more = bool(message.get("more_body"))
-            if len(data) > most:
-                raise PayloadTooLarge(f"Payload too large (max {most // 1024}KB)", limit_bytes=most)
-        if _JSON not in headers.get(b"content-type", b"").lower():
-            raise UnsupportedMediaType("Content-Type must be application/json")
-        try:
-            return decoder.decode(data)
-        except msgspec.ValidationError as error:
-            raise invalid(error) from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise InvalidInput("The body is not valid JSON in UTF-8") from None
+        data = await read_body(receive, headers.get(b"content-length"), most)
+        require_json(headers.get(b"content-type", b""))
+        return decode_body(decoder.decode, data)
 
     def _find(self, scope: Scope) -> tuple[Endpoint | None, Mapping[str, str]]:
         other: Endpoint | None = None
@@ -247,14 +226,7 @@ class Api:
     def _refused(self, error: ParleyError) -> Finished:
         body: dict[str, Any] = {**msgspec.to_builtins(error_body(error)), "hint": error.hint}
         body.update({name: error.details[name] for name in _COMPAT_FIELDS if name in error.details})
-        more: list[tuple[bytes, bytes]] = []
-        if isinstance(error, Unavailable) and error.transient:
-            more.append((b"retry-after", str(max(1, round(error.retry_after_seconds))).encode()))
-        if isinstance(error, MethodNotAllowed):
-            more.append((b"allow", ", ".join(error.allow).encode()))
-        if error.status == 401:
-            more.append((b"www-authenticate", b"Bearer"))
-        return Finished(error.status, msgspec.json.encode(body), tuple(more))
+        return Finished(error.status, msgspec.json.encode(body), tuple(refusal_headers(error)))
 
 
 def session_of(daemon: "Daemon", call: Call) -> Session | None:

@@ -23,11 +23,8 @@ from parley.core.errors import (
     NotFound,
     OriginForbidden,
     ParleyError,
-    PayloadTooLarge,
     RateLimited,
     Refused,
-    Unavailable,
-    UnsupportedMediaType,
 )
 from parley.hub.http.endpoint import Answer, Call, Endpoint
 from parley.hub.http.guest import PASS_HEADER
@@ -43,9 +40,9 @@ from parley.serve import (
     origin_allowed,
     request_id,
 )
+from parley.serve.bodies import decode_body, read_body, refusal_headers, require_json
 from parley.sqlite import translate
 from parley.wire.answers import error_body
-from parley.wire.mistakes import invalid
 from parley.wire.server_file import PROTOCOL_VERSION
 from parley.workspace.log import encode_json
 
@@ -73,7 +70,6 @@ LOGGED_PATH_CHARS_MAX: Final = 200
 """Longer than any path of ours; a stranger cannot fill the log with one request."""
 _BEARER: Final = b"bearer "
 _NO_PATH: Final[Mapping[str, str]] = {}
-_JSON: Final = b"application/json"
 _NO_QUERY: Final = Query(b"")
 _NO_ANSWER: Final = Answer(500, b"")
 NOT_MODIFIED: Final = 304
@@ -150,7 +146,7 @@ class Shell:
         if limit:
             sent += _limit_headers(limit[0])
         if error is not None:
-            sent += _error_headers(error)
+            sent += refusal_headers(error)
         self._note(scope, asked_id, name, answer.status, error, time.perf_counter() - started)
         return Response(answer.status, sent, body)
 
@@ -235,32 +231,13 @@ class Shell:
 
     async def _body(self, route: _Route, headers: Headers, receive: Receive) -> Any:
         most = self._hub.settings.limits.body_bytes_max
-        declared = headers.get(b"content-length")
-        if declared is not None and declared.isdigit() and int(declared) > most:
-            raise _too_large(most)
-        message = await receive()
-        data: bytes = message.get("body", b"")
-        while message.get("more_body"):
-            message = await receive()
-            data += message.get("body", b"")
-            if len(data) > most:
-                raise _too_large(most)
-        if message["type"] == "http.disconnect":
-            raise InvalidInput("The body ended early")
-        if len(data) > most:
-            raise _too_large(most)
+        data = await read_body(receive, headers.get(b"content-length"), most)
         if route.endpoint.raw_body:
             return data
         if route.decode is None or (not data and route.endpoint.body_optional):
             return None
-        if _JSON not in headers.get(b"content-type", b"").lower():
-            raise UnsupportedMediaType("Content-Type must be application/json")
-        try:
-            return route.decode(data)
-        except msgspec.ValidationError as error:
-            raise invalid(error) from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise InvalidInput("The body is not valid JSON in UTF-8") from None
+        require_json(headers.get(b"content-type", b""))
+        return decode_body(route.decode, data)
 
     def _add(self, endpoint: Endpoint) -> None:
         decode = msgspec.json.Decoder(endpoint.body).decode if endpoint.body is not None else None
@@ -324,23 +301,9 @@ def _limit_headers(decision: Decision) -> list[tuple[bytes, bytes]]:
     ]
 
 
-def _error_headers(error: ParleyError) -> list[tuple[bytes, bytes]]:
-    if isinstance(error, Unavailable) and error.transient:
-        return [(b"retry-after", str(max(1, round(error.retry_after_seconds))).encode())]
-    if isinstance(error, MethodNotAllowed):
-        return [(b"allow", ", ".join(error.allow).encode())]
-    if error.status == 401:
-        return [(b"www-authenticate", b"Bearer")]
-    return []
-
-
 def _refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
     names = [name for name, _ in headers]
     for name in _GIVEN_ONCE:
         if names.count(name) > 1:
             field = name.decode().title()
             raise InvalidInput(f"{field} is given more than once", field=field)
-
-
-def _too_large(most: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"Payload too large (max {most // 1024}KB)", limit_bytes=most)
