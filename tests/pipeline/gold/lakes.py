@@ -2,18 +2,23 @@
 
 import random
 import shutil
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import polars
+import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from parley.core.settings import PipelineSettings
 from parley.pipeline.gold.building import GoldReport, build_gold
 from parley.pipeline.ingest import ingest
-from parley.pipeline.lake import Lake
+from parley.pipeline.lake import Lake, Step, Table, commit
 from parley.pipeline.lake.catalogue.gold import TABLES
+from parley.pipeline.lake.catalogue.silver import time_column
+from parley.pipeline.lake.files import TableWriter
 from parley.pipeline.silver.inline import INLINE_EVENTS, build_inline
 from parley.pipeline.silver.reading import bronze_marks
 from tests.pipeline.silver.lakes import LivingHub
@@ -65,6 +70,23 @@ class World:
         lake = self.afresh()
         count(lake, settings)
         return contents(lake)
+
+
+def put(lake: Lake, table: Table, columns: str, rows: Sequence[tuple[Any, ...]], *steps: Step) -> None:
+    """Commits rows that were written by hand. ``columns`` are those that they have, as Spark would be told them.
+
+    Of the others, those are filled in that follow from a time; the rest is null.
+    """
+    names = [column.split()[0] for column in columns.split(",")]
+    told = [dict(zip(names, row, strict=True)) for row in rows]
+    moments = {time_column(name): name for name in names}
+    for row in told:
+        row["day"], row["bucket"] = str(row.get("ts"))[:10], "by-hand"
+        row |= {moment: datetime.fromisoformat(row[name]) for moment, name in moments.items() if moment is not None}
+    with TableWriter(lake, table) as writer:
+        for batch in pa.Table.from_pylist(told, schema=table.schema).to_batches():
+            writer.write(batch)
+    commit(lake, table, writer.files, cursors=steps)
 
 
 def contents(lake: Lake) -> Tables:

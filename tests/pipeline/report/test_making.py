@@ -10,16 +10,16 @@ from pyspark.sql import SparkSession
 from parley.core.clock import ManualClock
 from parley.core.pipeline_errors import LakeNotFound
 from parley.core.settings import PipelineSettings
-from parley.pipeline.gold.counting import Counted, Sources
-from parley.pipeline.gold.remembering import CURSOR
-from parley.pipeline.gold.writing import replace_table
-from parley.pipeline.lake import Lake, Step
-from parley.pipeline.lake.catalogue.gold import TABLES
+from parley.pipeline.ingest import cursor_name
+from parley.pipeline.lake import Lake, Step, Table
+from parley.pipeline.lake.catalogue import silver
+from parley.pipeline.lake.catalogue.bronze import EVENTS
 from parley.pipeline.report.checks import all_checks, audit_path
 from parley.pipeline.report.findings import Findings
 from parley.pipeline.report.making import make_report, report_path
 from tests.pipeline.gold import worlds
-from tests.pipeline.gold.worlds import HUB, event, frame, ts
+from tests.pipeline.gold.lakes import count, put
+from tests.pipeline.gold.worlds import HUB, event, ts
 
 pytestmark = pytest.mark.timeout(300)
 """A busy machine takes long to start Spark, and to plan a query for the first time."""
@@ -31,9 +31,10 @@ def version(
     return (hub, message, 1, event_id, None, ts(event_id), change, actor, topic, "Is it so?", None)
 
 
-def sources(spark: SparkSession, *, empty: bool = False) -> Sources:
-    rows: dict[str, list[tuple[Any, ...]]] = {
-        "VERSIONS": [
+ROWS: dict[Table, tuple[str, list[tuple[Any, ...]]]] = {
+    silver.MESSAGE_VERSIONS: (
+        worlds.VERSIONS,
+        [
             version("m1", 1, "ada"),
             version("m2", 2, "bob"),
             version("m3", 3, "ada", hub="hub-b"),
@@ -41,36 +42,36 @@ def sources(spark: SparkSession, *, empty: bool = False) -> Sources:
             version("m2", 4, "bob", change="edited"),
             version("m5", 5, "eve", topic="t2"),
         ],
-        "EVENTS": [event(n, n) for n in (1, 2, 4, 5)] + [event(3, 3, hub="hub-b"), event(9, 9, hub="hub-b")],
-        "TOPICS": [(hub, t, "c1", f"Topic {t}", ts(0), ts(0)) for hub in (HUB, "hub-b") for t in ("t1", "t2")],
-        "CHANNELS": [(hub, "c1", "general", None, ts(0)) for hub in (HUB, "hub-b")],
-        "TASKS": [(HUB, "task_1", "t1", "c1", "Do it", "open", "ada", None)],
-        "LEASES": [],
-        "QUARANTINE": [(HUB, 7, "message.created", "no JSON", "{")],
-    }
-    rows["EVENTS"].append(event(6, 6, "task.created", "task_1"))
-    made = {name: frame(spark, getattr(worlds, name), () if empty else given) for name, given in rows.items()}
-    return Sources(
-        events=made["EVENTS"],
-        message_versions=made["VERSIONS"],
-        topics=made["TOPICS"],
-        channels=made["CHANNELS"],
-        tasks=made["TASKS"],
-        leases=made["LEASES"],
-        quarantine=made["QUARANTINE"],
-    )
-
-
-def fill(lake: Lake, counted: Counted) -> None:
-    for table in TABLES:
-        replace_table(lake, table, counted.tables[table.name], Step(CURSOR, None, 1))
-    counted.release()
+    ),
+    silver.TOPICS: (
+        worlds.TOPICS,
+        [(hub, t, "c1", f"Topic {t}", ts(0), ts(0)) for hub in (HUB, "hub-b") for t in ("t1", "t2")],
+    ),
+    silver.CHANNELS: (worlds.CHANNELS, [(hub, "c1", "general", None, ts(0)) for hub in (HUB, "hub-b")]),
+    silver.TASKS: (worlds.TASKS, [(HUB, "task_1", "t1", "c1", "Do it", "open", "ada", None)]),
+    silver.QUARANTINE: (worlds.QUARANTINE, [(HUB, 7, "message.created", "no JSON", "{")]),
+}
+LOGS = {
+    HUB: [*(event(n, n) for n in (1, 2, 4, 5)), event(6, 6, "task.created", "task_1")],
+    "hub-b": [event(3, 3, hub="hub-b"), event(9, 9, hub="hub-b")],
+}
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, Findings, Path]:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake with bronze and silver by hand, and the gold that the driver counts from them."""
     lake = Lake.open_or_create(tmp_path_factory.mktemp("report") / "lake")
-    fill(lake, Counted(sources(spark), PipelineSettings()))
+    for table, (columns, rows) in ROWS.items():
+        put(lake, table, columns, rows)
+    for hub, log in LOGS.items():
+        put(lake, EVENTS, worlds.EVENTS, log, Step(cursor_name(hub), None, log[-1][1]))
+    count(lake, PipelineSettings())
+    return lake
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, written: Lake) -> tuple[Lake, Findings, Path]:
+    lake = written
     audit = {"checks": [{"name": "replay", "verdict": "error", "message": "2 rows differ"}]}
     audit_path(lake).write_text(json.dumps(audit))
     return lake, make_report(spark, lake, report_path(lake), clock=ManualClock()), report_path(lake)
@@ -121,7 +122,7 @@ def test_a_lake_without_messages_has_a_report_and_one_without_gold_has_none(
 ) -> None:
     with pytest.raises(LakeNotFound):
         make_report(spark, lake, tmp_path / "none.html")
-    fill(lake, Counted(sources(spark, empty=True), PipelineSettings()))
+    count(lake)
     found = make_report(spark, lake, tmp_path / "empty.html")
     assert (found.hubs, found.totals["messages"]) == ([], 0)
     assert [check.verdict for check in found.checks if check.name == "audit"] == ["unknown"]
