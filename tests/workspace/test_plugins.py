@@ -11,7 +11,7 @@ from parley.workspace import discovery
 from parley.workspace.config import load_settings
 from parley.workspace.layout import Workspace
 from parley.workspace.plugin_files import MODULE_BYTES_MAX, MODULE_FILES_MAX
-from parley.workspace.plugins import LoadedPlugin, load_plugins, measure, needs_trust, plugins_digest
+from parley.workspace.plugins import LoadedPlugin, load_plugins, measure, needs_trust
 
 ENRICH = "def enrich(message, config):\n    return []\n"
 
@@ -73,7 +73,7 @@ def test_the_digest_that_was_read_is_the_one_that_is_asked_about(workspace: Work
     settings = configure(workspace, "own.py")
     asked: list[str] = []
     load_plugins(workspace, settings, lambda digest: bool(asked.append(digest)))
-    assert asked == [plugins_digest(workspace, settings)]
+    assert asked == [measure(workspace, settings).digest]
 
 
 def test_built_ins_need_no_trust(workspace: Workspace) -> None:
@@ -284,17 +284,17 @@ def test_the_digest_changes_with_every_file_and_every_setting_that_it_is_about(w
     write(workspace, "own/__init__.py")
     data = write(workspace, "own/data.txt", "1")
     settings = configure(workspace, "own")
-    seen = {plugins_digest(workspace, settings)}
+    seen = {measure(workspace, settings).digest}
     data.write_text("2")
-    seen.add(plugins_digest(workspace, settings))
+    seen.add(measure(workspace, settings).digest)
     data.rename(data.with_name("other.txt"))
-    seen.add(plugins_digest(workspace, settings))
+    seen.add(measure(workspace, settings).digest)
     write(workspace, "own/new.txt", "")
-    seen.add(plugins_digest(workspace, settings))
+    seen.add(measure(workspace, settings).digest)
     workspace.config.write_text(workspace.config.read_text() + "# said\n")
-    seen.add(plugins_digest(workspace, settings))
+    seen.add(measure(workspace, settings).digest)
     assert len(seen) == 5
-    assert plugins_digest(workspace, settings) in seen
+    assert measure(workspace, settings).digest in seen
 
 
 def test_settings_that_did_not_come_from_the_file_have_a_digest_of_their_own(workspace: Workspace) -> None:
@@ -302,7 +302,7 @@ def test_settings_that_did_not_come_from_the_file_have_a_digest_of_their_own(wor
     write(workspace, "own.py")
     with_network = configure(workspace, "own.py", "network = true")
     without = configure(workspace, "own.py")
-    assert plugins_digest(workspace, with_network) != plugins_digest(workspace, without)
+    assert measure(workspace, with_network).digest != measure(workspace, without).digest
 
 
 def test_each_file_is_measured_by_its_path_from_the_root(workspace: Workspace) -> None:

@@ -32,21 +32,6 @@ _KINDS: Final[dict[type, str]] = {
     dict: "a table of texts, numbers, true or false, lists and tables",
 }
 _PLUGINS: Final = "plugins"
-_PLUGIN_EXAMPLES: Final[tuple[dict[str, object], ...]] = (
-    {
-        "name": "links",
-        "type": "linkifier",
-        "enabled": True,
-        "required": False,
-        "builtin": "links",
-        "config": {"paths": True, "code": True, "messages": True},
-        "deadline_seconds": 5.0,
-        "network": False,
-        "memory_bytes": 268_435_456,
-    },
-    {"name": "urls", "type": "extractor", "config": {"allow": (), "block": ("example.com",)}},
-    {"name": "tickets", "type": "linkifier", "module": "plugins/tickets.py"},
-)
 
 
 def load_settings(path: Path) -> Settings:
@@ -88,34 +73,7 @@ def parse_settings(document: dict[str, Any]) -> Settings:
     return settings
 
 
-def render_default_toml() -> str:
-    """A ``parley.toml`` that says everything and changes nothing: each key with its meaning, commented out."""
-    lines = ["# Settings of this workspace. A key without its # takes effect at the next start of the hub."]
-    table = ""
-    plugin_keys: dict[str, SettingSpec] = {}
-    for spec in setting_specs():
-        if spec.table == _PLUGINS:
-            plugin_keys[spec.key] = spec
-            continue
-        if spec.table != table:
-            table = spec.table
-            lines += ["", f"[{table}]"]
-        lines += [_comment(spec), f"# {spec.key} = {_toml(spec.default)}"]
-    for example in _PLUGIN_EXAMPLES:
-        lines += ["", f"# [[{_PLUGINS}]]"]
-        for key, value in example.items():
-            if key in plugin_keys:  # told once, where the key is first seen
-                lines.append(_comment(plugin_keys.pop(key)))
-            lines.append(f"# {key} = {_toml(value)}")
-    return "\n".join(lines) + "\n"
-
-
-def _comment(spec: SettingSpec) -> str:
-    allowed = allowed_values(spec)
-    return f"# {spec.meaning}{f' ({allowed})' if allowed else ''}"
-
-
-def allowed_values(spec: SettingSpec) -> str:
+def _allowed_values(spec: SettingSpec) -> str:
     """Bounds, choices or form in words; empty when every value of the type is allowed."""
     if spec.form is not None:
         return spec.form[1]
@@ -189,7 +147,7 @@ def _checked(spec: SettingSpec, value: object) -> object:
     value = _converted(kind, value)
     if type(value) is not kind or (kind is dict and not _is_json(value)):  # not isinstance: true is no number
         raise ValueError(_KINDS[kind])
-    allowed = allowed_values(spec)
+    allowed = _allowed_values(spec)
     if spec.choices and value not in spec.choices:
         raise ValueError(allowed)
     if spec.form is not None and not spec.form[0].fullmatch(cast(str, value)):
@@ -228,8 +186,8 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
 def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, tuple):
-        return "[" + ", ".join(_toml(item) for item in cast(tuple[object, ...], value)) + "]"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in cast(list[object], value)) + "]"
     if isinstance(value, dict):
         members = (f"{key} = {_toml(item)}" for key, item in cast(dict[str, object], value).items())
         return "{ " + ", ".join(members) + " }"

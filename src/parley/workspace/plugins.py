@@ -72,11 +72,6 @@ def measure(workspace: Workspace, settings: Settings) -> Measured:
     return _measure(workspace, settings, _read_modules(workspace, settings))
 
 
-def plugins_digest(workspace: Workspace, settings: Settings) -> str:
-    """The digest that a user trusts or does not."""
-    return measure(workspace, settings).digest
-
-
 def needs_trust(settings: Settings) -> bool:
     """Whether the workspace brings code of its own that would run. Built-ins are part of Parley."""
     return any(plugin.enabled and plugin.module is not None for plugin in settings.plugins)
