@@ -37,7 +37,7 @@ def test_what_failed_has_to_pass_alone_and_twice(tmp_path: Path, times: int, cod
         env={**os.environ, **BARE},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
         check=False,
     )
     assert (ran.returncode, said in ran.stdout) == (code, True), ran.stdout + ran.stderr
