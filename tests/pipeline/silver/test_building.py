@@ -100,11 +100,11 @@ def story(spark: SparkSession, hub: LivingHub, tmp_path_factory: pytest.TempPath
     folder = tmp_path_factory.mktemp("lakes")
     lake = Lake.open_or_create(folder / "lake")
     hub.live(40)
-    hub.tamper(INSERT, ("message.edited", '{"message_id":"msg_x","version":2,"new_content":"y"}'))
-    hub.tamper(INSERT, ("from.the_future", "{}"))
     take_in(spark, lake, hub)
     overtaken = build_while_another_does(spark, lake)
     hub.live(40)
+    hub.tamper(INSERT, ("message.edited", '{"message_id":"msg_x","version":2,"new_content":"y"}'))
+    hub.tamper(INSERT, ("from.the_future", "{}"))
     take_in(spark, lake, hub)
     die_after_messages(spark, lake)
     stands = {silver_marks(lake, table)["hub"] for table in TABLES}
@@ -121,11 +121,12 @@ def story(spark: SparkSession, hub: LivingHub, tmp_path_factory: pytest.TempPath
 
 
 def build_while_another_does(spark: SparkSession, lake: Lake) -> SilverReport:
+    """The other one is quicker because the driver does it alone."""
     judge, once = building.judge, [True]
 
     def overtaken(*given: Any, **options: Any) -> Any:
         if once.pop() if once else False:
-            build_silver(spark, lake, inline_events=0)
+            assert build_silver(spark, lake).tables
         return judge(*given, **options)
 
     with pytest.MonkeyPatch.context() as patch:
