@@ -24,13 +24,13 @@ from parley.cli.root import root as command_line
 from parley.core import limits
 from parley.core.metrics import MIB
 from parley.core.registry import registry
+from parley.core.setting_values import allowed_values
 from parley.core.settings import BUILTIN_PLUGINS, table_specs
 from parley.hub.http.table import ENDPOINTS
 from parley.mcp.profiles import PROFILES, tools_of
 from parley.pipeline.audit.checks import CHECKS
 from parley.programs.catalogue import PROGRAMS, Place
 from parley.wire.events import PAYLOADS
-from parley.workspace.config import allowed_values
 from scripts import docs_mesh
 from scripts.doc_tables import close_code_table, code, default, errors, local_errors, table
 

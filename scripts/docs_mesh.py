@@ -5,7 +5,7 @@ from typing import Any, get_args
 from msgspec import inspect
 
 from parley.core.registry import registry
-from parley.workspace.config import allowed_values
+from parley.core.setting_values import allowed_values
 from scripts.doc_tables import close_code_table, code, default, errors, local_errors, sentence, table
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from parley.core.errors import ConfigInvalid
+from parley.core.setting_values import as_written, checked
 from parley.core.settings import SettingSpec
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ def load_settings(path: Path, defaults: T, specs: Iterable[SettingSpec]) -> T:
     except FileNotFoundError:
         return defaults
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigInvalid(f"{path.name} cannot be read: {error}", path=str(path)) from error
+        raise _refusal(path.name, f"{path.name} cannot be read: {error}", path=str(path)) from error
     return parse_settings(path.name, document, defaults, specs)
 
 
@@ -38,25 +39,21 @@ def parse_settings(file: str, document: dict[str, Any], defaults: T, specs: Iter
             continue
         for key, value in cast("dict[str, Any]", content).items():
             spec = known.get(f"{table}.{key}")
-            problem = f"{table}.{key} is not a setting" if spec is None else _wrong_with(spec, value)
-            if problem is not None:
-                problems.append(problem)
+            if spec is None:
+                problems.append(f"{table}.{key} is not a setting")
                 continue
-            section = replace(getattr(settings, table), **{key: value})
+            try:
+                section = replace(getattr(settings, table), **{key: checked(spec, value)})
+            except ValueError as error:
+                problems.append(f"{spec.name} must be {error}, not {as_written(value)}")
+                continue
             settings = replace(settings, **{table: section})
     if problems:
-        raise ConfigInvalid("; ".join(problems), problems=problems)
+        raise _refusal(file, "; ".join(problems), problems=problems)
     return cast("T", settings)
 
 
-def _wrong_with(spec: SettingSpec, value: object) -> str | None:
-    kinds = (int, float) if spec.kind is float else (spec.kind,)
-    if not isinstance(value, kinds) or (isinstance(value, bool) and spec.kind is not bool):
-        return f"{spec.name} must be {spec.kind.__name__}, not {value!r}"
-    if spec.choices and value not in spec.choices:
-        return f"{spec.name} must be one of {', '.join(spec.choices)}"
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        too_low = spec.low is not None and value < spec.low
-        if too_low or (spec.high is not None and value > spec.high):
-            return f"{spec.name} must lie between {spec.low} and {spec.high}"
-    return None
+def _refusal(file: str, text: str, **details: object) -> ConfigInvalid:
+    error = ConfigInvalid(text, **details)
+    error.hint = f"Correct the named key; docs/{file.removesuffix('.toml')}.md lists all settings."
+    return error

@@ -5,15 +5,14 @@ setting that is silently ignored is worse than none. All mistakes of a file are 
 """
 
 import difflib
-import math
 import tomllib
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from parley.core.canonical import canonical_json
-from parley.core.errors import ConfigInvalid, InvalidInput
+from parley.core.errors import ConfigInvalid
+from parley.core.setting_values import as_written, checked
 from parley.core.settings import (
     BUILTIN_PLUGINS,
     PluginSettings,
@@ -23,14 +22,6 @@ from parley.core.settings import (
     table_specs,
 )
 
-_KINDS: Final[dict[type, str]] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    tuple: "a list of texts",
-    dict: "a table of texts, numbers, true or false, lists and tables",
-}
 _PLUGINS: Final = "plugins"
 
 
@@ -73,20 +64,6 @@ def parse_settings(document: dict[str, Any]) -> Settings:
     return settings
 
 
-def _allowed_values(spec: SettingSpec) -> str:
-    """Bounds, choices or form in words; empty when every value of the type is allowed."""
-    if spec.form is not None:
-        return spec.form[1]
-    if spec.choices:
-        return "one of " + ", ".join(spec.choices)
-    low, high = (
-        None if bound is None else f"{bound:g}" if bound < 1 else f"{bound:,}" for bound in (spec.low, spec.high)
-    )
-    if low is not None and high is not None:
-        return f"from {low} to {high}"
-    return f"at least {low}" if low is not None else f"at most {high}" if high is not None else ""
-
-
 def _read_table(
     content: dict[str, Any], table: str, specs: dict[str, SettingSpec], problems: list[str]
 ) -> dict[str, Any]:
@@ -97,9 +74,9 @@ def _read_table(
             problems.append(f"{table}.{key} is not a setting{_suggestion(key, specs)}")
             continue
         try:
-            values[key] = _checked(spec, value)
+            values[key] = checked(spec, value)
         except ValueError as error:
-            problems.append(f"{table}.{key} must be {error}, not {_toml(value)}")
+            problems.append(f"{table}.{key} must be {error}, not {as_written(value)}")
     problems += [f"{table}.{key} is missing" for key, spec in specs.items() if spec.required and key not in content]
     return values
 
@@ -141,54 +118,6 @@ def _plugin_mistakes(plugin: PluginSettings, label: str) -> list[str]:
     return mistakes
 
 
-def _checked(spec: SettingSpec, value: object) -> object:
-    """The value as the settings hold it. Raises ``ValueError`` with what is allowed."""
-    kind = spec.kind
-    value = _converted(kind, value)
-    if type(value) is not kind or (kind is dict and not _is_json(value)):  # not isinstance: true is no number
-        raise ValueError(_KINDS[kind])
-    allowed = _allowed_values(spec)
-    if spec.choices and value not in spec.choices:
-        raise ValueError(allowed)
-    if spec.form is not None and not spec.form[0].fullmatch(cast(str, value)):
-        raise ValueError(allowed)
-    if isinstance(value, int | float):
-        low, high = spec.low, spec.high
-        if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
-            raise ValueError(allowed or _KINDS[kind])
-    return value
-
-
-def _converted(kind: type, value: object) -> object:
-    """A whole number where any number is allowed, and a list of texts, in the type of the settings."""
-    if kind is float and type(value) is int:
-        return float(value)
-    if kind is tuple and isinstance(value, list):
-        items = cast(list[object], value)
-        return tuple(items) if all(isinstance(item, str) for item in items) else items
-    return value
-
-
-def _is_json(value: object) -> bool:
-    """Whether JSON holds the value exactly: TOML also knows dates, infinity and larger numbers."""
-    try:
-        canonical_json(value)
-    except InvalidInput:
-        return False
-    return True
-
-
 def _suggestion(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(known))}"
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in cast(list[object], value)) + "]"
-    if isinstance(value, dict):
-        members = (f"{key} = {_toml(item)}" for key, item in cast(dict[str, object], value).items())
-        return "{ " + ", ".join(members) + " }"
-    return f'"{value}"' if isinstance(value, str) else str(value)
