@@ -69,7 +69,7 @@ async def test_a_stream_shows_one_mesh_when_asked_to(make_desk: MakeDesk) -> Non
 
 @pytest.mark.parametrize("cursor", ["x", "-1", "999999", "²", "9" * 5_000])
 async def test_a_cursor_that_is_none_is_refused(desk: Desk, cursor: str) -> None:
-    answer = await desk.unix.get("/v1/events", headers={"last-event-id": cursor.encode("latin-1")})
+    answer = await desk.unix.get("/v1/events", headers={b"last-event-id": cursor.encode("latin-1")})
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_INPUT")
 
 
