@@ -58,7 +58,7 @@ async def _closed(world: Mesh, messages: int) -> Sample:
                 left -= 1
                 name = f"closed-{next(_numbers)}"
                 under_way[name.encode()] = (mesh_number, daemon, time.perf_counter())
-                senders[daemon].send(_message(world, mesh_number, daemon, name))
+                senders[mesh_number][daemon].send(_message(world, mesh_number, daemon, name))
 
         def on_arrival(name: bytes) -> None:
             arrived[name] = arrived.get(name, 0) + 1
@@ -96,7 +96,7 @@ async def _burst(world: Mesh, messages: int) -> Sample:
         cpu, start = world.cpu_seconds(), time.perf_counter()
         for number in range(messages):
             daemon, mesh_number = number % DAEMONS, number // DAEMONS % MESHES
-            senders[daemon].send(_message(world, mesh_number, daemon, f"burst-{next(_numbers)}"))
+            senders[mesh_number][daemon].send(_message(world, mesh_number, daemon, f"burst-{next(_numbers)}"))
         await asyncio.wait_for(done, DEADLINE_SECONDS)
         seconds = time.perf_counter() - start
     return {
@@ -136,15 +136,20 @@ def _each_once(arrived: dict[bytes, int], messages: int) -> Sample:
 
 
 @asynccontextmanager
-async def _connections(world: Mesh) -> AsyncGenerator[list[HttpPeer]]:
-    """A connection to each daemon, on which requests are sent without waiting for the answers before them."""
-    peers = [await world.connect(number) for number in range(DAEMONS)]
-    for peer in peers:
+async def _connections(world: Mesh) -> AsyncGenerator[list[list[HttpPeer]]]:
+    """A connection of each peer's program to its daemon, by mesh; requests do not wait for the answers before them.
+
+    On one connection a daemon answers in order, one after the other. Programs that shared one would wait for each
+    other, and no two of their messages could be written together.
+    """
+    peers = [[await world.connect(number) for number in range(DAEMONS)] for _ in range(MESHES)]
+    everybody = [peer for of_mesh in peers for peer in of_mesh]
+    for peer in everybody:
         peer.on_reply = _check
     try:
         yield peers
     finally:
-        for peer in peers:
+        for peer in everybody:
             peer.close()
 
 
