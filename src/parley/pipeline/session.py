@@ -58,6 +58,10 @@ _EMBEDDED: Final[dict[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
+    # Where in our code each column came from is asked of the JVM with every call, and told to nobody: errors that reach
+    # a user speak of what he did.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
     "spark.driver.memory": DRIVER_MEMORY,
     # Folding makes short-lived rows by the million: the collector that does no work beside them costs a tenth less.
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
