@@ -28,7 +28,13 @@ APP_NAME: Final = "parley"
 LOCAL_MASTER: Final = "local[*,4]"
 """All cores; a task whose Python worker is killed is tried three times more before its job fails."""
 DRIVER_MEMORY: Final = "1792m"
-"""The heap. The JVM and the driver had 1.05 GiB beside it at most, so that both together stay below three."""
+"""The heap, while Spark works. What the driver counts by itself takes as much; ``release_memory`` makes room for it."""
+HEAP_KEPT: Final = "-Xms256m -XX:-ShrinkHeapInSteps -XX:MaxHeapFreeRatio=40"
+"""What a JVM keeps of its heap when it is asked to collect: what is in use and two thirds more, or so little as it
+began with, which else would follow from the machine's memory. The rest goes back to the system."""
+SERIAL_CORES_MAX: Final = 4
+"""Folding makes short-lived rows by the million. What so few cores make, one thread collects; it costs a tenth less
+than a collector that works beside them. The parallel one would too, but never gives memory back."""
 BATCH_ROWS: Final = 20_000
 """Rows in an Arrow batch: the cost of handing one over no longer shows, and a batch of events is a few megabytes."""
 SHUFFLE_PARTITIONS_PER_CORE: Final = 4
@@ -63,8 +69,6 @@ _EMBEDDED: Final[dict[str, str]] = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.dataFrameQueryContext.enabled": "false",
     "spark.driver.memory": DRIVER_MEMORY,
-    # Folding makes short-lived rows by the million: the collector that does no work beside them costs a tenth less.
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
     # Streams of a few files each: nothing is gained by waiting, and state is small.
     "spark.sql.streaming.stopTimeout": "30s",
 }
@@ -123,6 +127,18 @@ def _cores_by_query(spark: "SparkSession") -> int:
     return rows[0]["last"] + 1
 
 
+def release_memory(spark: "SparkSession") -> None:
+    """Gives back to the system what work that is done has left in the JVM here, and in Arrow."""
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    opened: Any = spark
+    if isinstance(opened, SparkSession):
+        jvm: Any = spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
+        jvm.java.lang.System.gc()
+    pa.default_memory_pool().release_unused()
+
+
 def spark_errors() -> tuple[type[Exception], ...]:
     """What Spark raises in the driver when a job, or the JVM itself, has failed."""
     from pyspark.errors import PySparkException
@@ -178,10 +194,15 @@ def _settings(master: str, settings: dict[str, str]) -> dict[str, str]:
     if master.startswith("local"):
         # Nothing of an embedded Spark is reachable from another machine, and no name has to be resolved.
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        ours["spark.driver.extraJavaOptions"] = f"{_collector(os.cpu_count() or 1)} {HEAP_KEPT}"
         ours["spark.sql.shuffle.partitions"] = str(SHUFFLE_PARTITIONS_PER_CORE * (os.cpu_count() or 1))
     if _delta_jars():
         ours |= {"spark.sql.extensions": DELTA_EXTENSION, "spark.sql.catalog.spark_catalog": DELTA_CATALOG}
     return ours | settings
+
+
+def _collector(cores: int) -> str:
+    return "-XX:+UseSerialGC" if cores <= SERIAL_CORES_MAX else "-XX:+UseG1GC"
 
 
 def _prepare_environment() -> None:

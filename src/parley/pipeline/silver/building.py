@@ -15,6 +15,7 @@ from parley.pipeline.lake.catalogue.bronze import EVENTS
 from parley.pipeline.lake.catalogue.silver import QUARANTINE
 from parley.pipeline.lake.commit import ensure_table
 from parley.pipeline.lake.place import Lake
+from parley.pipeline.session import release_memory
 from parley.pipeline.silver.inline import INLINE_EVENTS, build_inline
 from parley.pipeline.silver.judging import judge
 from parley.pipeline.silver.merging import Merged, News, merge
@@ -77,6 +78,7 @@ def build_silver(
             _fold(spark, lake, silver_marks(lake, QUARANTINE), report, progress)
             _judge(spark, lake, ends, report)
             _fold(spark, lake, ends, report, progress)
+            release_memory(spark)  # what follows is often the driver's own work
         except LakeConflict:
             report.conflicts += 1
             if report.conflicts > CONFLICTS_MAX:
