@@ -137,6 +137,15 @@ def world(room: tuple[Process, Path], stopping: ExitStack) -> World:
     return World(*room, stopping)
 
 
+def test_an_owner_whose_daemon_was_just_started_has_a_key_and_can_invite(world: World) -> None:
+    owner = world.home("founder")
+    owner.asks("mesh", "create", "young", "--broker", world.process.http, "--name", "founder")
+    assert owner.types("daemon", "up").code == 0
+    with owner.client() as client:
+        assert client.post("/v1/mesh/invite", {})["invite"].startswith("parley-invite:")
+        assert client.get("/v1/health")["meshes"][0]["key_epoch"] == 1
+
+
 def test_a_message_goes_from_one_home_to_another_and_back(world: World) -> None:
     bob = world.joined("bob")
     sent = world.ann.asks("send", "bob", "hello", "--id", "m-1")

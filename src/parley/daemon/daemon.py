@@ -161,11 +161,7 @@ class Daemon:
 
     async def tried(self, seconds: float) -> None:
         """Waits until it is known of each mesh how the first try to connect went, for so long at most."""
-        waits = [asyncio.create_task(mesh.runner.tried.wait()) for mesh in self.meshes.values()]
-        if waits:
-            _, late = await asyncio.wait(waits, timeout=seconds)
-            for wait in late:
-                wait.cancel()
+        await asyncio.gather(*(mesh.tried(seconds) for mesh in self.meshes.values()))
 
     def attach(self, membership: Membership) -> Mesh:
         """Serves one more mesh."""

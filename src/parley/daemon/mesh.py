@@ -9,6 +9,7 @@ after a while, should it still be wanted; and the list of members is read when a
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import apsw
@@ -85,6 +86,7 @@ class Mesh:
         self._telling: set[asyncio.Task[None]] = set()
         self._jitter = jitter
         self._again = asyncio.Event()
+        self._synced = asyncio.Event()
         self._syncing: asyncio.Task[None] | None = None
 
         def sign(data: bytes) -> bytes:
@@ -124,6 +126,16 @@ class Mesh:
         """Connects, and keeps the mesh up to date from then on."""
         self.runner.start()
         self._syncing = asyncio.create_task(self._keep_in_sync())
+
+    async def tried(self, seconds: float) -> None:
+        """Waits until it is known how the first try to connect went and, if it went well, what the broker had for the
+        member was taken: its first key among it. For so long at most.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.runner.tried.wait()
+                if self.runner.machine.ready:
+                    await self._synced.wait()
 
     async def stop(self) -> None:
         """Ends the connection."""
@@ -200,6 +212,7 @@ class Mesh:
                 await self.refresh()
             except ParleyError as error:
                 self._log.warning("mesh_not_refreshed", mesh=self.slug, code=error.code, problem=str(error))
+            self._synced.set()
 
     async def _take_keys(self) -> None:
         welcome = self.runner.machine.link.welcome

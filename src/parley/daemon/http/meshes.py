@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PEERS_SECONDS: Final = 5.0
 """How long a list of peers waits for a mesh whose broker says nothing."""
+TRIED_SECONDS: Final = 20.0
+"""How long an invite waits for the first connection of its mesh, which brings the key that it is made from."""
 
 
 async def get_meshes(daemon: "Daemon", call: Call) -> Answer:
@@ -190,6 +192,7 @@ async def member_id_of(mesh: "Mesh", name: str, *, of_gone: bool = False) -> str
 async def post_invite(daemon: "Daemon", call: Call) -> Answer:
     body = cast("MakeInvite", call.body)
     mesh = daemon.mesh(body.mesh)
+    await mesh.tried(TRIED_SECONDS)  # an owner's first invite is often asked for as soon as there is a daemon
     text, invite = make_invite(
         mesh.membership, role=body.role, uses=body.uses, hours=body.hours, now_ms=daemon.clock.now_ms()
     )
