@@ -5,6 +5,7 @@ alone, so it runs the same in all three. Embedded is the default and needs nothi
 this process, ends with it however it ends, and its own output goes to a file instead of the terminal.
 """
 
+import ctypes
 import importlib
 import logging
 import os
@@ -128,15 +129,24 @@ def _cores_by_query(spark: "SparkSession") -> int:
 
 
 def release_memory(spark: "SparkSession") -> None:
-    """Gives back to the system what work that is done has left in the JVM here, and in Arrow."""
-    import pyarrow as pa
+    """Gives back to the system what work that is done has left in the JVM here, and in this process."""
     from pyspark.sql import SparkSession
 
     opened: Any = spark
     if isinstance(opened, SparkSession):
         jvm: Any = spark.sparkContext._jvm  # pyright: ignore[reportPrivateUsage]
         jvm.java.lang.System.gc()
+    release_own_memory()
+
+
+def release_own_memory() -> None:
+    """Gives back to the system what this process has freed, and Arrow and the C library keep for the next time."""
+    import pyarrow as pa
+
     pa.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of the GNU library alone
+    if trim is not None:
+        trim(0)
 
 
 def spark_errors() -> tuple[type[Exception], ...]:

@@ -19,6 +19,7 @@ from parley.pipeline.gold.sources import newest_versions, source_table
 from parley.pipeline.gold.writing import replace_hubs, replace_table
 from parley.pipeline.lake import Lake, read_table
 from parley.pipeline.lake.catalogue.gold import TABLES
+from parley.pipeline.session import release_own_memory
 
 if TYPE_CHECKING:
     from parley.pipeline.ingest import Spark
@@ -61,11 +62,14 @@ def build_gold(
     report = GoldReport()
     while True:
         try:
-            return _Build(spark, lake, settings, report, progress).count(inline_events)
+            _Build(spark, lake, settings, report, progress).count(inline_events)
+            break
         except LakeConflict:
             report.conflicts += 1
             if report.conflicts > CONFLICTS_MAX:
                 raise
+    release_own_memory()  # the arrays of millions of events
+    return report
 
 
 class _Build:
@@ -81,7 +85,7 @@ class _Build:
         self._stale = {memory.table.name: memory for memory in memories if not memory.is_of(self._from)}
         self._report.unchanged, self._total = len(TABLES) - len(self._stale), len(self._stale)
 
-    def count(self, inline_events: int) -> GoldReport:
+    def count(self, inline_events: int) -> None:
         if self._stale:
             hubs = self._hubs()
             reader = Reader(self._lake, self._from.origin, hubs)
@@ -90,7 +94,6 @@ class _Build:
                 self._count_inline(reader, hubs)
             if self._stale:
                 self._count_by_spark()
-        return self._report
 
     def _hubs(self) -> set[str] | None:
         """The hubs that some table needs counted; None if one needs all."""
