@@ -21,12 +21,18 @@ ALONE: Final = (sys.executable, "-m", "pytest", "-q", "-n", "0")
 
 
 class Failures:
-    """A plugin that remembers which tests failed, in their own part or in their fixtures."""
+    """A plugin that remembers which tests failed, in their own part or in their fixtures, and which files are none."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._remember(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._remember(report)
+
+    def _remember(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         if report.failed and report.nodeid not in self.names:
             self.names.append(report.nodeid)
 

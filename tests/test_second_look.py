@@ -23,13 +23,17 @@ BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist -p no
 
 
 @pytest.mark.parametrize(
-    ("times", "code", "said"),
-    [(1, 0, "UNSTEADY, to be mended: tests/test_a.py::test_passes_in_the_end"), (2, 1, "1 failed")],
-    ids=["alone_and_twice", "not_even_then"],
+    ("text", "passes", "said"),
+    [
+        (FAILS_AT_FIRST.format(times=1), True, "UNSTEADY, to be mended: tests/test_a.py::test_passes_in_the_end"),
+        (FAILS_AT_FIRST.format(times=2), False, "1 failed"),
+        ("def broken(:\n", False, "A second look, alone and twice, at: tests/test_a.py\n"),
+    ],
+    ids=["alone_and_twice", "not_even_then", "no_test_at_all"],
 )
-def test_what_failed_has_to_pass_alone_and_twice(tmp_path: Path, times: int, code: int, said: str) -> None:
+def test_what_failed_has_to_pass_alone_and_twice(tmp_path: Path, text: str, passes: bool, said: str) -> None:
     (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_a.py").write_text(FAILS_AT_FIRST.format(times=times))
+    (tmp_path / "tests" / "test_a.py").write_text(text)
     (tmp_path / "tests" / "test_b.py").write_text("def test_passes(): pass\n")
     ran = subprocess.run(
         [sys.executable, run_tests.__file__, "tests"],
@@ -40,7 +44,7 @@ def test_what_failed_has_to_pass_alone_and_twice(tmp_path: Path, times: int, cod
         timeout=240,
         check=False,
     )
-    assert (ran.returncode, said in ran.stdout) == (code, True), ran.stdout + ran.stderr
+    assert (ran.returncode == 0, said in ran.stdout) == (passes, True), ran.stdout + ran.stderr
 
 
 def test_many_failures_stand_as_they_are() -> None:

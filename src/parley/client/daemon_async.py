@@ -108,10 +108,10 @@ class AsyncDaemonClient:
     async def wait_for_messages(self, seconds: float, **filters: Any) -> dict[str, Any]:
         """The inbox as soon as there is something in it, or as it is when the time is over; filters as of ``inbox``."""
         deadline = time.monotonic() + seconds
-        found = await self.inbox(wait_seconds=wait_until(deadline), **filters)
-        while not found["items"] and time.monotonic() < deadline:
+        while True:
             found = await self.inbox(wait_seconds=wait_until(deadline), **filters)
-        return found
+            if found["items"] or time.monotonic() >= deadline:
+                return found
 
     async def outbox(self, **filters: Any) -> dict[str, Any]:
         """What was to be sent: ``status``, ``mesh``, ``limit``, and ``reached`` to learn who has it."""

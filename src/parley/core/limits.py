@@ -97,6 +97,5 @@ INVITE_USES_MAX: Final = 10_000
 """Members that one invite may let in; more is what another invite is for."""
 MESSAGE_META_BYTES_MAX: Final = 4_096
 """What a sender lets everybody see is a label, not a payload."""
-
 INBOX_WAIT_SECONDS_MAX: Final = 25
 """How long a request for a daemon's inbox may wait for something to arrive; less than clients wait for an answer."""

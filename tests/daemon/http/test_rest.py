@@ -14,7 +14,7 @@ from parley.core.daemon_settings import TroubleTable
 from parley.core.errors import ServiceUnavailable
 from parley.daemon.outbox.rows import by_client_id
 from tests.daemon.desk import BOB, Desk, MakeDesk
-from tests.daemon.http.test_stream import arrive, read
+from tests.daemon.http.test_stream import arrive, followed, read
 
 
 async def test_listing_marks_as_seen_unless_told_otherwise(desk: Desk) -> None:
@@ -33,9 +33,7 @@ async def test_a_listing_waits_for_what_is_to_come_and_no_longer_than_it_should(
     assert (await desk.unix.get("/v1/inbox?wait_seconds=1")).json()["items"] == []
     asked = asyncio.create_task(desk.unix.get("/v1/inbox?wait_seconds=25&from=nobody"))
     waiting = asyncio.create_task(desk.unix.get("/v1/inbox?wait_seconds=25&unread_only=true"))
-    async with asyncio.timeout(30):
-        while len(desk.daemon.feed) < 2:  # noqa: ASYNC110  the daemon tells nobody of this
-            await asyncio.sleep(0.005)
+    await followed(desk, asked, waiting)
     await arrive(desk, 1)
     assert [each["body"] for each in (await waiting).json()["items"]] == ["text 1"]
     assert not asked.done(), "what arrived is not what it waits for"

@@ -36,12 +36,18 @@ async def arrive(desk: Desk, number: int, meta: dict[str, Any] | None = None) ->
     return received
 
 
+async def followed(desk: Desk, *requests: "asyncio.Task[Any]") -> None:
+    """Waits until the daemon's log is followed for each request, or has refused one."""
+    async with asyncio.timeout(30):
+        # The daemon tells nobody of this.
+        while len(desk.daemon.feed) < len(requests) and not any(each.done() for each in requests):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
 async def read(desk: Desk, count: int, **request: Any) -> list[StreamedEvent]:
     """The first so many events of a stream, which ends because the daemon closes it."""
     answer = asyncio.create_task(desk.unix.get("/v1/events", **request))
-    async with asyncio.timeout(30):
-        while len(desk.daemon.feed) == 0 and not answer.done():  # noqa: ASYNC110  the daemon tells nobody of this
-            await asyncio.sleep(0.005)
+    await followed(desk, answer)
     desk.daemon.feed.close()
     events = list(parse_events(iter((await answer).text.split("\n"))))
     assert len(events) >= count

@@ -257,8 +257,9 @@ def flag(call: Call, name: str, *, default: bool) -> bool:
 def _filter(daemon: "Daemon", call: Call) -> Filter:
     session = session_of(daemon, call)
     mesh = call.query.get("mesh") or (session.mesh if session else None)
-    before = call.query.get("before")
-    if before is not None and natural(before) is None:
+    given = call.query.get("before")
+    before = None if given is None else natural(given)
+    if given is not None and before is None:
         raise InvalidInput("before must be a cursor", field="before")
     return Filter(
         None if mesh is None else daemon.memberships.get(mesh).mesh_id,
@@ -266,7 +267,7 @@ def _filter(daemon: "Daemon", call: Call) -> Filter:
         call.query.get("topic"),
         call.query.get("from"),
         flag(call, "unread_only", default=False),
-        None if before is None else natural(before),
+        before,
         None if session is None else session.session_id,
     )
 
