@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
-from parley.mcp.desk import Desk
+from parley.mcp.context import AgentContext
 from parley.mcp.profiles import PROFILES, tools_of
 from parley.mcp.results import Entry, Result, done, listing
 from parley.mcp.toolbox import Tool
@@ -44,16 +44,16 @@ def cost(profile: str) -> tuple[int, int, int]:
 
 def results() -> Iterator[tuple[str, Result]]:
     """Results as agents get them day by day: ten messages of 200 bytes, one task, one lease, five agents."""
-    desk = Desk(cast(Any, SimpleNamespace(agent="reviewer")), BYTES_MAX, 60)
+    context = AgentContext(cast(Any, SimpleNamespace(agent="reviewer")), BYTES_MAX, 60)
     posted = {"message_id": _id("msg"), "topic_id": _id("topic"), "event_id": 1234, "duplicate": False}
     yield "`post`", done({**posted, "idempotency_key": "facd5d42-c7c7-4690-b621-7f50e46e14f3"})
     for name, detail in (("`inbox`, ten new, `ids`", "ids"), ("`inbox`, ten new, `short`", "short")):
-        yield name, _rows("news", [message_entry(desk, _message(), detail)] * 10)
+        yield name, _rows("news", [message_entry(context, _message(), detail)] * 10)
     yield "`inbox`, nothing new", _rows("news", [])
-    yield "`read`, ten messages, `full`", _rows("messages", [message_entry(desk, _message(), "full")] * 10)
-    yield "`claim_task`", _rows("tasks", [task_entry(desk, _task())])
-    yield "`lease`", _rows("leases", [lease_entry(desk, _lease())])
-    yield "`who`, five agents at work", _rows("agents", [agent_entry(desk, _agent(), [_task()], [_lease()])] * 5)
+    yield "`read`, ten messages, `full`", _rows("messages", [message_entry(context, _message(), "full")] * 10)
+    yield "`claim_task`", _rows("tasks", [task_entry(context, _task())])
+    yield "`lease`", _rows("leases", [lease_entry(context, _lease())])
+    yield "`who`, five agents at work", _rows("agents", [agent_entry(context, _agent(), [_task()], [_lease()])] * 5)
 
 
 def _rows(key: str, entries: list[Entry]) -> Result:

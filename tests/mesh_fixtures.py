@@ -18,7 +18,7 @@ from typing import Any
 import apsw
 import psycopg
 
-from parley.broker.keeping import IDENTITIES, TABLES
+from parley.broker.backup import IDENTITIES, TABLES
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.rules import audit, grants, keys, topics
 from parley.broker.rules.members import end_membership

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from parley.app.broker import UpOptions, broker_options, broker_store
+from parley.broker.backup import back_up, restore
 from parley.broker.instances import FOLDER, instances
-from parley.broker.keeping import back_up, restore
 from parley.broker.policy import DEFAULT_POLICY
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.sqlite_store import open_sqlite_store

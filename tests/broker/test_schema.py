@@ -3,7 +3,7 @@
 from contextlib import closing
 from pathlib import Path
 
-from parley.broker.keeping import TABLES
+from parley.broker.backup import TABLES
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.rules import deliver
 from parley.broker.sqlite_store import open_sqlite_store

@@ -17,7 +17,7 @@ from parley.core.errors import (
     WorkspaceUnsafe,
 )
 from parley.core.registry import CLOSE_CODES, CloseCode
-from parley.core.retelling import UnknownRefusal
+from parley.core.wire_errors import UnknownRefusal
 from parley.wire.events import Entity, EventEnvelope, Hello, HelloOk, Scope, Subscriptions
 
 

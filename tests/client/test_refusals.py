@@ -14,7 +14,7 @@ from parley.core.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from parley.core.retelling import UnknownRefusal
+from parley.core.wire_errors import UnknownRefusal
 
 ON_WIRE = [kind for kind in ERRORS.values() if kind.on_wire]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from parley.client import Client, StateChange
-from parley.client.perform import SOCKET_TRIED_EVERY
+from parley.client.retry import SOCKET_TRIED_EVERY
 from tests.client.hubs import HubProcess, LossyProxy
 
 

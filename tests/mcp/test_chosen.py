@@ -15,7 +15,7 @@ async def held(world: World) -> list[str]:
 
 async def test_a_release_of_all_that_is_repeated_means_what_was_held_at_first(hub: HubProcess) -> None:
     async with sitting(hub, "ann") as ann:
-        await ann.desk.link.join()
+        await ann.context.link.join()
         for path in ("a", "b"):
             await ann.call("lease", paths=[path])
         first = await ann.call("release", idempotency_key="all")
@@ -33,8 +33,8 @@ async def test_a_release_that_was_cut_off_halfway_gives_the_rest_back(hub: HubPr
     async with sitting(hub, "ann") as ann:
         for path in ("a", "b"):
             await ann.call("lease", paths=[path])
-        (lease, _) = (await ann.desk.link.client.list_leases(holder="ann")).leases
-        await ann.desk.link.client.release_lease(lease.id, lease.generation, idempotency_key=f"all.{lease.id}")
+        (lease, _) = (await ann.context.link.client.list_leases(holder="ann")).leases
+        await ann.context.link.client.release_lease(lease.id, lease.generation, idempotency_key=f"all.{lease.id}")
         released = await ann.call("release", idempotency_key="all")
         assert [each["patterns"] for each in released.data["leases"]] == [["a"]]
         again = await ann.call("release", idempotency_key="all")

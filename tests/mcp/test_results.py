@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from parley.core.errors import IdempotencyKeyReused, InvalidInput, LeaseConflict, NotFound, TaskHeld
-from parley.mcp.foreign import BAR, NOTICE
 from parley.mcp.results import Result, failure
+from parley.mcp.untrusted_text import BAR, NOTICE
 from tests.client.hubs import HubProcess
 from tests.mcp.worlds import TOOLS, World, sitting
 

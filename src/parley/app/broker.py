@@ -196,7 +196,7 @@ def _all_of(table: Any) -> dict[str, Any]:
 
 def back_up(store: str | None, folder: Path | None, target: Path) -> dict[str, Any]:
     """Copies what a broker holds to a file, also while it serves."""
-    from parley.broker.keeping import back_up
+    from parley.broker.backup import back_up
     from parley.core.clock import SystemClock
 
     back_up(broker_store(store, broker_folder(folder)), target.absolute(), SystemClock())
@@ -205,7 +205,7 @@ def back_up(store: str | None, folder: Path | None, target: Path) -> dict[str, A
 
 def restore(store: str | None, folder: Path | None, source: Path, *, force: bool) -> dict[str, Any]:
     """Puts a backup in the place of what a broker holds."""
-    from parley.broker.keeping import restore
+    from parley.broker.backup import restore
     from parley.core.clock import SystemClock
 
     epoch = restore(source.absolute(), broker_store(store, broker_folder(folder)), SystemClock(), force=force)
@@ -214,7 +214,7 @@ def restore(store: str | None, folder: Path | None, source: Path, *, force: bool
 
 def check(store: str | None, folder: Path | None) -> dict[str, Any]:
     """What is wrong with what a broker holds."""
-    from parley.broker.keeping import check
+    from parley.broker.backup import check
     from parley.core.clock import SystemClock
 
     checked = check(broker_store(store, broker_folder(folder)), SystemClock())

@@ -24,7 +24,7 @@ from parley.core.daemon_errors import BrokerUnreachable
 from parley.core.errors import InvalidInput, NotFound, ServiceUnavailable
 from parley.core.ids import new_uuid
 from parley.wire.mesh_http import MESHES_PATH, MeshLimits, SetLimits
-from parley.wire.mistakes import invalid
+from parley.wire.validation_errors import invalid
 
 ASK_SECONDS: Final = 30.0
 _ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}

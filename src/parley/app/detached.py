@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.core.errors import ParleyError, StartupFailed
-from parley.core.retelling import retold
+from parley.core.wire_errors import retold
 
 
 def detach(

@@ -264,7 +264,7 @@ class _Serving:
 
     async def _check(self, metrics: Metrics) -> None:
         """Looks at all rows over a connection of its own, on a thread that nobody waits for at the end."""
-        from parley.broker.keeping import Checked, check
+        from parley.broker.backup import Checked, check
 
         loop = asyncio.get_running_loop()
         looked: asyncio.Future[Checked | Exception] = loop.create_future()

@@ -32,7 +32,7 @@ from parley.core.errors import InvalidInput, NotFound
 from parley.wire import mesh_methods as wire
 from parley.wire.broker import Notice
 from parley.wire.invites import decode_invite
-from parley.wire.mistakes import invalid
+from parley.wire.validation_errors import invalid
 
 
 class Done(NamedTuple):

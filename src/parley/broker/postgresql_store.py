@@ -335,7 +335,7 @@ def snapshot(url: str) -> Generator[Callable[[str, Sequence[str]], Iterable[Row]
 
 def replace_all(url: str, source: apsw.Connection, clock: Clock, *, force: bool) -> int:
     """Puts a backup in the place of all that the database holds, in one transaction; the new epoch."""
-    from parley.broker.keeping import IDENTITIES, TABLES, begin_epoch, columns_of, in_parts, rows_of
+    from parley.broker.backup import IDENTITIES, TABLES, begin_epoch, columns_of, in_parts, rows_of
 
     with contextlib.closing(PostgresqlStore(url, clock)) as store:
 

@@ -20,7 +20,7 @@ from parley.client.feed import AsyncFeed, Feed
 from parley.client.feed_machine import StateChange
 from parley.client.identity import Identity, keep_name, whoami
 from parley.core import errors
-from parley.core.retelling import UnknownRefusal
+from parley.core.wire_errors import UnknownRefusal
 from parley.wire.entities import Span
 from parley.wire.events import (
     AgentChanged,

@@ -19,9 +19,9 @@ from parley.client.call import Call, Caller, Read
 from parley.client.cursor import CursorStore
 from parley.client.feed import AsyncFeed, Feed, Handler
 from parley.client.feed_machine import FeedMachine
+from parley.client.hub_location import AtUrl, InWorkspace, start_and_reach, start_hub
 from parley.client.identity import keep_name, whoami
-from parley.client.locating import AtUrl, InWorkspace, start_and_reach, start_hub
-from parley.client.perform import Hub, Patience
+from parley.client.retry import Hub, Patience
 from parley.client.runners import AsyncRunner, BlockingRunner
 from parley.client.steps import HubAddress, Steps
 from parley.core.errors import AgentNameTaken, HubNotRunning, InvalidInput, ProtocolUnknown, WorkspaceNotFound

@@ -21,7 +21,7 @@ from parley.client.backoff import FEED_BACKOFF, Backoff, Random
 from parley.client.cursor import Cursor
 from parley.core.errors import CursorExpired, InvalidAuth, InvalidInput, MissingAuth, ParleyError, Unavailable
 from parley.core.registry import CLOSE_CODES
-from parley.core.retelling import UnknownRefusal
+from parley.core.wire_errors import UnknownRefusal
 from parley.wire.events import EventEnvelope, Hello, HelloOk, Subscriptions, decode_server_frame
 
 GOING_AWAY: Final = 1001

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from parley.client.steps import Reply
 from parley.core.errors import ParleyError
-from parley.core.retelling import retold
+from parley.core.wire_errors import retold
 from parley.wire.answers import ErrorBody
 
 _decode_body = msgspec.json.Decoder(ErrorBody).decode

@@ -6,8 +6,8 @@ from parley.core.errors import ParleyError
 from parley.core.events import EVENTS, EventSpec
 from parley.core.exits import Exit
 from parley.core.metrics import BROKER_METRICS, METRICS, MetricSpec
-from parley.core.retelling import every_error
 from parley.core.settings import SettingSpec, setting_specs
+from parley.core.wire_errors import every_error
 
 
 class CloseCode(NamedTuple):

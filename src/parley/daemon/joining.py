@@ -19,7 +19,7 @@ from parley.core.clock import iso
 from parley.core.daemon_errors import BrokerUnreachable, MeshKeyMissing
 from parley.core.errors import InvalidInput, ParleyError
 from parley.core.ids import new_uuid
-from parley.core.retelling import retold
+from parley.core.wire_errors import retold
 from parley.daemon.memberships import Membership
 from parley.wire.invites import Invite, Role, decode_invite, encode_invite, invite_secret, join_proof, signed_invite
 from parley.wire.mesh_http import JOIN_PATH, MESHES_PATH, CreateMesh, Joined, JoinMesh, MeshCreated, join_bytes

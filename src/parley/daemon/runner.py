@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from parley.core.clock import Clock
 from parley.core.errors import LocalError, ParleyError
-from parley.core.retelling import retold
+from parley.core.wire_errors import retold
 from parley.daemon.backoff import Jitter
 from parley.daemon.connection import Connection
 from parley.daemon.effects import (

@@ -19,8 +19,8 @@ from parley.hub.http.guest import Guest, guest_endpoints
 from parley.hub.http.openapi import openapi_document
 from parley.hub.http.shell import Shell
 from parley.hub.http.table import ENDPOINTS
+from parley.hub.large_moves import Moves
 from parley.hub.monitor import Monitor
-from parley.hub.moving import Moves
 from parley.hub.page_access import PageAccess
 from parley.hub.presence import Presence
 from parley.hub.spool import Spool

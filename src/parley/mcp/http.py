@@ -17,7 +17,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from parley.client.call import check_agent
 from parley.core.errors import InvalidInput
 from parley.core.settings import Settings
-from parley.mcp.desk import Desk
+from parley.mcp.context import AgentContext
 from parley.mcp.link import Link
 from parley.mcp.profiles import tools_of
 from parley.mcp.server import Context, build_server
@@ -40,10 +40,10 @@ class HttpTools:
         """``profiles`` maps a path to the profile that is offered there."""
         self._root = root
         self._settings = settings
-        self._desks: OrderedDict[str, _Kept] = OrderedDict()
+        self._contexts: OrderedDict[str, _Kept] = OrderedDict()
         self._managers = {
             path: StreamableHTTPSessionManager(
-                build_server(tools_of(profile), self._desk_for),
+                build_server(tools_of(profile), self._context_for),
                 json_response=True,
                 stateless=True,
                 max_request_body_size=settings.limits.body_bytes_max,
@@ -66,9 +66,9 @@ class HttpTools:
         self._stopping.set()
         if self._serving is not None:
             await self._serving
-        for kept in self._desks.values():
-            await kept.desk.link.aclose()
-        self._desks.clear()
+        for kept in self._contexts.values():
+            await kept.context.link.aclose()
+        self._contexts.clear()
 
     async def _serve(self, ready: asyncio.Event) -> None:
         async with AsyncExitStack() as running:  # entered and left by one task, as the SDK needs it
@@ -78,39 +78,39 @@ class HttpTools:
             await self._stopping.wait()
 
     @asynccontextmanager
-    async def _desk_for(self, ctx: Context) -> AsyncGenerator[Desk]:
+    async def _context_for(self, ctx: Context) -> AsyncGenerator[AgentContext]:
         name = "" if ctx.request is None else str(ctx.request.headers.get(AGENT_HEADER, ""))
         if not name:
             raise InvalidInput(f"Who calls? Send the header {AGENT_HEADER} with the agent's name", field=AGENT_HEADER)
         check_agent(name, AGENT_HEADER)
-        kept = self._desks.get(name)
+        kept = self._contexts.get(name)
         if kept is None:
-            kept = self._desks[name] = _Kept(self._new_desk(name, ctx))
-        self._desks.move_to_end(name)
+            kept = self._contexts[name] = _Kept(self._new_context(name, ctx))
+        self._contexts.move_to_end(name)
         kept.users += 1
         try:
-            yield kept.desk
+            yield kept.context
         finally:
             kept.users -= 1
             await self._clear_away()
 
-    def _new_desk(self, name: str, ctx: Context) -> Desk:
+    def _new_context(self, name: str, ctx: Context) -> AgentContext:
         client = ctx.session.client_params
         program = None if client is None else client.client_info.name
         link = Link(self._root, program=program, name=name, start=False, patience_seconds=PATIENCE_SECONDS)
         assert ctx.request is not None
         link.client.hub.headers[PASS_HEADER] = ctx.request.headers[PASS_HEADER]
-        return Desk(link, self._settings.mcp.result_bytes_max, WAIT_SECONDS_MAX, hosted_by_hub=True)
+        return AgentContext(link, self._settings.mcp.result_bytes_max, WAIT_SECONDS_MAX, hosted_by_hub=True)
 
     async def _clear_away(self) -> None:
-        idle = [name for name, kept in self._desks.items() if kept.users == 0]
+        idle = [name for name, kept in self._contexts.items() if kept.users == 0]
         for name in idle[: max(0, len(idle) - IDLE_DESKS_MAX)]:
-            await self._desks.pop(name).desk.link.aclose()
+            await self._contexts.pop(name).context.link.aclose()
 
 
 class _Kept:
-    """An agent's desk, and how many of its calls are under way."""
+    """An agent's context, and how many of its calls are under way."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, context: AgentContext) -> None:
+        self.context = context
         self.users = 0

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from parley.core.errors import ParleyError
-from parley.mcp.foreign import NOTICE, visible
+from parley.mcp.untrusted_text import NOTICE, visible
 
 RESERVED_BYTES: Final = 1_536
 """Of a result, for what is neither an entry nor foreign: the notice, cursors, counts and the protocol's own members."""

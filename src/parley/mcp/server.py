@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from parley import __version__
 from parley.core.errors import InternalError, ParleyError
-from parley.mcp.desk import Desk
+from parley.mcp.context import AgentContext
 from parley.mcp.results import Result, failure
 from parley.mcp.toolbox import Tool
 
@@ -27,8 +27,8 @@ INSTRUCTIONS: Final = (
 _log = logging.getLogger(__name__)
 
 Context = ServerRequestContext[Any, Any]
-DeskFor = Callable[[Context], AbstractAsyncContextManager[Desk]]
-"""The desk of whoever calls, for the time of the call. Raises a ``ParleyError``."""
+DeskFor = Callable[[Context], AbstractAsyncContextManager[AgentContext]]
+"""The context of whoever calls, for the time of the call. Raises a ``ParleyError``."""
 
 
 def build_server(tools: Sequence[Tool], desk_for: DeskFor) -> Server[Any]:
@@ -47,10 +47,10 @@ def build_server(tools: Sequence[Tool], desk_for: DeskFor) -> Server[Any]:
 
     async def _outcome(tool: Tool, ctx: Context, arguments: dict[str, Any]) -> Result:
         try:
-            async with desk_for(ctx) as desk:
+            async with desk_for(ctx) as context:
                 if tool.writes:
-                    await desk.link.join()
-                return await tool.call(desk, arguments)
+                    await context.link.join()
+                return await tool.call(context, arguments)
         except ParleyError as error:
             return failure(error)
         except Exception as error:

@@ -21,11 +21,11 @@ from mcp.server.stdio import stdio_server
 from parley.client.lineage import own_program
 from parley.core.errors import ParleyError
 from parley.core.limits import AGENT_TEXT_CHARS_MAX
-from parley.mcp.desk import Desk
+from parley.mcp.context import AgentContext
 from parley.mcp.link import Link
+from parley.mcp.malformed_lines import Understood
 from parley.mcp.profiles import tools_of
 from parley.mcp.server import Context, build_server
-from parley.mcp.understood import Understood
 from parley.mcp.wire import Incoming, Outgoing
 from parley.mcp.wire_guard import Wire
 from parley.workspace.config import load_settings
@@ -67,11 +67,11 @@ class _Serving:
         self._folder = folder
         self._program = program
         self._start = start
-        self._desk: Desk | None = None
+        self._context: AgentContext | None = None
         self._known = anyio.Event()
 
     async def run(self, wire: Wire) -> None:
-        server = build_server(self._tools, self._desk_for)
+        server = build_server(self._tools, self._context_for)
         server.middleware.append(self._meet)
         async with anyio.create_task_group() as tasks:
             for each in (self._end_with_parent, self._end_when_told, self._show_life):
@@ -85,32 +85,32 @@ class _Serving:
             tasks.cancel_scope.cancel()
 
     async def _meet(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Takes a place at a desk as soon as the program has said who it is, without being asked for anything."""
-        if self._desk is None and ctx.session.client_params is not None:
+        """Joins the workspace as soon as the program has said who it is, without being asked for anything."""
+        if self._context is None and ctx.session.client_params is not None:
             with suppress(ParleyError):  # a call will say what is wrong
                 self._sit_down(ctx)
         return await call_next(ctx)
 
     @asynccontextmanager
-    async def _desk_for(self, ctx: Context) -> AsyncGenerator[Desk]:
+    async def _context_for(self, ctx: Context) -> AsyncGenerator[AgentContext]:
         yield self._sit_down(ctx)
 
-    def _sit_down(self, ctx: Context) -> Desk:
-        if self._desk is None:
+    def _sit_down(self, ctx: Context) -> AgentContext:
+        if self._context is None:
             client = ctx.session.client_params
             program = self._program or (None if client is None else client.client_info.name[:AGENT_TEXT_CHARS_MAX])
             model = os.environ.get(MODEL_VARIABLE)
             link = Link(self._folder, program=program, model=model, process=own_program(), start=self._start)
             settings = load_settings(link.workspace.config)
-            self._desk = Desk(link, settings.mcp.result_bytes_max, WAIT_SECONDS_MAX)
+            self._context = AgentContext(link, settings.mcp.result_bytes_max, WAIT_SECONDS_MAX)
             self._life_seconds = min(LIFE_SECONDS, settings.agents.gone_after_minutes * 60 / 3)
             self._known.set()
-        return self._desk
+        return self._context
 
     async def _show_life(self) -> None:
         await self._known.wait()
-        while self._desk is not None:
-            await self._desk.link.show_life()
+        while self._context is not None:
+            await self._context.link.show_life()
             await anyio.sleep(self._life_seconds)
 
     async def _end_with_parent(self) -> None:
@@ -131,9 +131,9 @@ class _Serving:
         os._exit(0)
 
     async def _leave(self) -> None:
-        desk, self._desk = self._desk, None
-        if desk is not None:
+        context, self._context = self._context, None
+        if context is not None:
             # Nothing is to keep this process from ending, and nobody waits for it for long.
             with suppress(Exception), anyio.move_on_after(LEAVE_SECONDS):
-                await desk.link.leave("its program has ended")
-                await desk.link.aclose()
+                await context.link.leave("its program has ended")
+                await context.link.aclose()

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from parley.client.call import check_key
 from parley.core.errors import InvalidInput
-from parley.mcp.desk import Desk
+from parley.mcp.context import AgentContext
 from parley.mcp.results import Result
 
 Detail = Annotated[Literal["ids", "short", "full"], Meta(description="short: one-line previews")]
@@ -31,7 +31,7 @@ class Tool(NamedTuple):
     name: str
     about: str
     arguments: type[msgspec.Struct]
-    run: Callable[[Desk, Any], Awaitable[Result]]
+    run: Callable[[AgentContext, Any], Awaitable[Result]]
     writes: bool = False
 
     @property
@@ -39,17 +39,19 @@ class Tool(NamedTuple):
         """The arguments as the model is shown them."""
         return compact_schema(self.arguments)
 
-    async def call(self, desk: Desk, arguments: Mapping[str, Any]) -> Result:
+    async def call(self, context: AgentContext, arguments: Mapping[str, Any]) -> Result:
         """Checks the arguments and does it. Raises a ``ParleyError``."""
         try:
             given = msgspec.convert(dict(arguments), self.arguments, strict=False)
         except msgspec.ValidationError as error:
-            from parley.wire.mistakes import in_words  # it knows the protocols of meshes too: not at every start
+            from parley.wire.validation_errors import (
+                in_words,  # it knows the protocols of meshes too: not at every start
+            )
 
             raise InvalidInput(f"{self.name}: {in_words(error)}") from None
         # The schema does not tell this, since models make up good keys by themselves.
         check_key(getattr(given, "idempotency_key", None))
-        return await self.run(desk, given)
+        return await self.run(context, given)
 
 
 def compact_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:

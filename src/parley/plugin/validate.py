@@ -14,8 +14,8 @@ from parley.core.errors import InvalidInput, PayloadTooLarge
 from parley.core.metadata import check_metadata
 from parley.plugin.contract import Attachment, Enrichment
 from parley.wire.events import Enrichment as WireEnrichment
-from parley.wire.mistakes import in_words
 from parley.wire.requests import AddAttachment
+from parley.wire.validation_errors import in_words
 
 T = TypeVar("T")
 

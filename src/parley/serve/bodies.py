@@ -13,7 +13,7 @@ from parley.core.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from parley.wire.mistakes import invalid
+from parley.wire.validation_errors import invalid
 
 T = TypeVar("T")
 _JSON: Final = b"application/json"

@@ -12,7 +12,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from parley.broker.keeping import back_up, restore
+from parley.broker.backup import back_up, restore
 from parley.broker.policy import DEDUPE_DAYS_MIN
 from parley.broker.rules.messages import redeliver
 from parley.broker.rules.retention import sweep
@@ -20,7 +20,7 @@ from parley.core.clock import ManualClock, iso
 from parley.core.exits import Exit
 from parley.core.orphans import CHECKS as ORPHANS
 from parley.pipeline.audit.brokers.checks import BROKER_CHECKS, PLACES
-from parley.pipeline.audit.brokers.looking import KEPT_DAYS_MIN
+from parley.pipeline.audit.brokers.store_checks import KEPT_DAYS_MIN
 from parley.pipeline.audit.findings import SHOWN, Finding
 from parley.pipeline.audit.report import AuditReport
 from parley.pipeline.audit.run import SUMMARY, audit

@@ -10,7 +10,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from parley.broker.keeping import back_up, restore
+from parley.broker.backup import back_up, restore
 from parley.core.clock import ManualClock
 from parley.core.errors import InvalidInput, SchemaTooNew, ServiceUnavailable
 from parley.core.pipeline_errors import BrokerInvalid, HubAmbiguous

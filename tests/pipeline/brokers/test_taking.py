@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from parley.broker.keeping import back_up, restore
+from parley.broker.backup import back_up, restore
 from parley.broker.rules.members import end_membership
 from parley.broker.rules.messages import redeliver
 from parley.broker.rules.retention import sweep

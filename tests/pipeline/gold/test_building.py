@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from parley.core.pipeline_errors import LakeConflict
 from parley.core.settings import PipelineSettings
-from parley.pipeline.gold import building, remembering
+from parley.pipeline.gold import building, provenance
 from parley.pipeline.lake import Lake, Step, Table, commit, maintain
 from parley.pipeline.lake.catalogue.bronze import EVENTS
 from parley.pipeline.lake.catalogue.gold import ANSWERS, TABLES, TOPICS
@@ -112,7 +112,7 @@ def test_other_settings_and_other_rules_count_everything_again(tmp_path: Path, m
     other = PipelineSettings(answer_window_minutes=1, stuck_after_hours=0.1)
     assert count(world.lake, other).tables.keys() == EVERY
     assert contents(world.lake) == world.counted_at_once(other)
-    monkeypatch.setattr(remembering, "RULES", remembering.RULES + 1)
+    monkeypatch.setattr(provenance, "RULES", provenance.RULES + 1)
     assert count(world.lake, other).tables == sizes(world.lake)
 
 
@@ -120,7 +120,7 @@ def test_a_table_that_does_not_know_its_sources_is_counted_whole(tmp_path: Path)
     """As those that were counted before tables remembered them."""
     world = World(tmp_path, 19)
     world.live()
-    commit(world.lake, ANSWERS, [], cursors=[Step(remembering.CURSOR, None, 1)])
+    commit(world.lake, ANSWERS, [], cursors=[Step(provenance.CURSOR, None, 1)])
     count(world.lake)
     world.grow("hub-0")
     assert contents(world.lake) == world.counted_at_once()

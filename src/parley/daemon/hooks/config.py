@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from parley.core.errors import ConfigInvalid
 from parley.daemon.hooks import redaction
-from parley.wire.mistakes import in_words
+from parley.wire.validation_errors import in_words
 
 CONFIG_NAME: Final = "hooks.toml"
 SCRIPT_BYTES_MAX: Final = 1024 * 1024

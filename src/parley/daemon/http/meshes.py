@@ -13,7 +13,7 @@ from parley.daemon.http.bodies import Join, MakeInvite, MeshCall, OfMesh, Profil
 from parley.daemon.http.shell import Answer, Call, session_of
 from parley.daemon.joining import join_mesh, make_invite
 from parley.daemon.profile import opened
-from parley.daemon.reloading import reload
+from parley.daemon.reload import reload
 from parley.daemon.roster import resolve
 from parley.daemon.rotation import rotate_keypair
 from parley.daemon.sessions import Register, Session

@@ -4,19 +4,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from parley.core.limits import TOMBSTONE
-from parley.mcp.desk import Desk
-from parley.mcp.foreign import BAR, block, cut, preview, quoted, visible
+from parley.mcp.context import AgentContext
 from parley.mcp.results import RESERVED_BYTES, Entry, encoded
+from parley.mcp.untrusted_text import BAR, block, cut, preview, quoted, visible
 from parley.wire.entities import Agent, Channel, Lease, Message, Task, Topic
 
 REST = "m."
 """Begins a cursor that goes on inside a message: ``m.msg_1.12000`` is that message from its 12,000th character on."""
 
 
-def message_entry(desk: Desk, message: Message, detail: str, from_char: int = 0) -> Entry:
+def message_entry(context: AgentContext, message: Message, detail: str, from_char: int = 0) -> Entry:
     """A message. Its sender, its place and its time are facts of the hub; its content is what the sender wrote."""
     data: dict[str, Any] = {"id": message.id, "sender": message.sender}
-    line = f"{message.id} from {quoted(message.sender)}{_you(desk, message.sender)}"
+    line = f"{message.id} from {quoted(message.sender)}{_you(context, message.sender)}"
     if detail == "ids":
         return Entry(data, line)
     data |= {"topic_id": message.topic_id, "at": message.created_at}
@@ -31,7 +31,7 @@ def message_entry(desk: Desk, message: Message, detail: str, from_char: int = 0)
         data["preview"] = preview(message.content_raw)
         return Entry(data, f"{line}\n{BAR}{visible(data['preview'])}")
     data |= {"channel_id": message.channel_id, "version": message.version}
-    return _with_content(desk, message, Entry(data, line), from_char)
+    return _with_content(context, message, Entry(data, line), from_char)
 
 
 def rest_of(cursor: str) -> tuple[str, int] | None:
@@ -55,7 +55,7 @@ def topic_entry(topic: Topic) -> Entry:
     return Entry(data, f"{topic.id} {quoted(topic.title)} changed {topic.updated_at}")
 
 
-def task_entry(desk: Desk, task: Task, detail: str = "short") -> Entry:
+def task_entry(context: AgentContext, task: Task, detail: str = "short") -> Entry:
     """A task, with the generation that its holder's calls carry."""
     data: dict[str, Any] = {"id": task.id, "status": task.status, "title": task.title}
     line = f"{task.id} {task.status} {quoted(task.title)}"
@@ -65,18 +65,18 @@ def task_entry(desk: Desk, task: Task, detail: str = "short") -> Entry:
     line += f" in {task.topic_id} by {quoted(task.created_by)}"
     if task.holder is not None:
         data |= {"holder": task.holder, "generation": task.generation}
-        line += f" holder {quoted(task.holder)}{_you(desk, task.holder)} generation={task.generation}"
+        line += f" holder {quoted(task.holder)}{_you(context, task.holder)} generation={task.generation}"
     if task.lease_expires_at is not None:
         data["lease_expires_at"] = task.lease_expires_at
         line += f" until {task.lease_expires_at}"
     for name, words in (("description", task.description), ("result", task.result)):
         if words:
-            data[name] = words[: cut(words, _fits(desk, 4))] if detail == "full" else preview(words)
+            data[name] = words[: cut(words, _fits(context, 4))] if detail == "full" else preview(words)
             line += f"\n{name}:\n{block(data[name])}"
     return Entry(data, line)
 
 
-def lease_entry(desk: Desk, lease: Lease) -> Entry:
+def lease_entry(context: AgentContext, lease: Lease) -> Entry:
     """A lease of paths."""
     data: dict[str, Any] = {
         "id": lease.id,
@@ -88,7 +88,9 @@ def lease_entry(desk: Desk, lease: Lease) -> Entry:
         "expires_at": lease.expires_at,
     }
     patterns = " ".join(map(quoted, lease.patterns))
-    line = f"{lease.id} {lease.status} {lease.mode} {patterns} holder {quoted(lease.holder)}{_you(desk, lease.holder)}"
+    line = (
+        f"{lease.id} {lease.status} {lease.mode} {patterns} holder {quoted(lease.holder)}{_you(context, lease.holder)}"
+    )
     line += f" generation={lease.generation} until {lease.expires_at}"
     if lease.reason:
         data["reason"] = preview(lease.reason)
@@ -96,12 +98,12 @@ def lease_entry(desk: Desk, lease: Lease) -> Entry:
     return Entry(data, line)
 
 
-def agent_entry(desk: Desk, agent: Agent, tasks: Sequence[Task], leases: Sequence[Lease]) -> Entry:
+def agent_entry(context: AgentContext, agent: Agent, tasks: Sequence[Task], leases: Sequence[Lease]) -> Entry:
     """An agent, and what it holds."""
     data: dict[str, Any] = {"name": agent.name, "state": agent.state, "last_seen_at": agent.last_seen_at}
     data |= {name: value for name, value in (("program", agent.program), ("model", agent.model)) if value}
     about = "".join(f" {name} {quoted(data[name])}" for name in ("program", "model") if name in data)
-    line = f"{quoted(agent.name)}{_you(desk, agent.name)} {agent.state}{about} seen {agent.last_seen_at}"
+    line = f"{quoted(agent.name)}{_you(context, agent.name)} {agent.state}{about} seen {agent.last_seen_at}"
     if tasks:
         data["tasks"] = [{"id": task.id, "title": task.title} for task in tasks]
         line += "".join(f"\n  task {task.id} {quoted(task.title)}" for task in tasks)
@@ -118,20 +120,20 @@ def cursor_before(messages: Sequence[Message], taken: int) -> str:
     return f"b.{messages[taken - 1].id}"
 
 
-def _you(desk: Desk, name: str) -> str:
-    return " (you)" if name == desk.agent else ""
+def _you(context: AgentContext, name: str) -> str:
+    return " (you)" if name == context.agent else ""
 
 
-def _fits(desk: Desk, share: int) -> Callable[[str], bool]:
+def _fits(context: AgentContext, share: int) -> Callable[[str], bool]:
     """Whether a text takes at most this share of a result."""
-    room = (desk.result_bytes_max - 2 * RESERVED_BYTES) // share
+    room = (context.result_bytes_max - 2 * RESERVED_BYTES) // share
     return lambda text: encoded(text) + encoded(block(text)) <= room
 
 
-def _with_content(desk: Desk, message: Message, entry: Entry, from_char: int) -> Entry:
+def _with_content(context: AgentContext, message: Message, entry: Entry, from_char: int) -> Entry:
     content = message.content_raw[from_char:]
     # The rest of a result's room belongs to names and titles; a message alone must fit with the longest of them.
-    room = desk.result_bytes_max - 2 * RESERVED_BYTES - entry.bytes - encoded(message.id)
+    room = context.result_bytes_max - 2 * RESERVED_BYTES - entry.bytes - encoded(message.id)
 
     def fits(text: str) -> bool:
         return encoded(text) + encoded(block(text)) <= room

@@ -6,13 +6,13 @@ from msgspec import Meta
 
 from parley.client import AsyncClient
 from parley.core.errors import InvalidInput
-from parley.mcp.desk import Desk
-from parley.mcp.foreign import quoted
+from parley.mcp.context import AgentContext
 from parley.mcp.link import new_key
 from parley.mcp.results import Entry, Result, done, listing
 from parley.mcp.toolbox import Arguments, Channel, Detail, Key, Tool, Topic
 from parley.mcp.tools.entries import channel_entry, cursor_before, message_entry, rest_of, topic_entry
 from parley.mcp.tools.places import channel_named, topic_named
+from parley.mcp.untrusted_text import quoted
 from parley.wire.paging import parse_cursor
 
 Limit = Annotated[int, Meta(ge=1, le=200)]
@@ -27,13 +27,13 @@ class Post(Arguments, frozen=True):
     idempotency_key: Key = None
 
 
-async def post(desk: Desk, given: Post) -> Result:
+async def post(context: AgentContext, given: Post) -> Result:
     key = given.idempotency_key or new_key()
-    topic_id = given.topic or await _topic_for(desk, given, key)
+    topic_id = given.topic or await _topic_for(context, given, key)
 
     async def send(client: AsyncClient) -> Result:
         sent = await client.send_message(
-            topic_id, given.content, desk.agent, reply_to=given.reply_to, idempotency_key=key
+            topic_id, given.content, context.agent, reply_to=given.reply_to, idempotency_key=key
         )
         message = sent.message
         return done(
@@ -46,7 +46,7 @@ async def post(desk: Desk, given: Post) -> Result:
             }
         )
 
-    return await desk.link.call(send)
+    return await context.link.call(send)
 
 
 class Read(Arguments, frozen=True):
@@ -58,17 +58,17 @@ class Read(Arguments, frozen=True):
     detail: Detail = "full"
 
 
-async def read(desk: Desk, given: Read) -> Result:
+async def read(context: AgentContext, given: Read) -> Result:
     inside = None if given.cursor is None else rest_of(given.cursor)
     if inside is not None:
-        return await _one_message(desk, *inside)
+        return await _one_message(context, *inside)
     if given.message is not None:
-        return await _one_message(desk, given.message, 0)
+        return await _one_message(context, given.message, 0)
     if given.topic is not None:
-        return await _topic(desk, given.topic, given)
+        return await _topic(context, given.topic, given)
     if given.channel is not None:
-        return await _channel(desk, given.channel, given)
-    return await _channels(desk, given)
+        return await _channel(context, given.channel, given)
+    return await _channels(context, given)
 
 
 class Search(Arguments, frozen=True):
@@ -80,23 +80,23 @@ class Search(Arguments, frozen=True):
     detail: Detail = "short"
 
 
-async def search(desk: Desk, given: Search) -> Result:
+async def search(context: AgentContext, given: Search) -> Result:
     start = _offset(given.cursor)
 
     async def find(client: AsyncClient) -> Result:
         hits = await client.search(
             given.query, channel=given.channel, topic_id=given.topic, limit=given.limit, cursor=given.cursor
         )
-        entries = [message_entry(desk, message, given.detail) for message in hits.messages]
+        entries = [message_entry(context, message, given.detail) for message in hits.messages]
 
         def ending(taken: int) -> dict[str, object]:
             more = hits.has_more or taken < len(entries)
             return {"has_more": more, "cursor": f"o.{start + taken}" if more else None}
 
         head = Entry({}, f"{len(entries)} found")
-        return listing("messages", entries, head=head, bytes_max=desk.result_bytes_max, ending=ending)
+        return listing("messages", entries, head=head, bytes_max=context.result_bytes_max, ending=ending)
 
-    return await desk.link.call(find)
+    return await context.link.call(find)
 
 
 TOOLS = (
@@ -112,36 +112,36 @@ TOOLS = (
 )
 
 
-async def _topic_for(desk: Desk, given: Post, key: str) -> str:
+async def _topic_for(context: AgentContext, given: Post, key: str) -> str:
     """The topic that a post without an id goes to; the channel and the topic are made if they are missing."""
     if given.reply_to is not None and given.title is None:
         reply_to = given.reply_to
-        return (await desk.link.call(lambda client: client.get_message(reply_to))).message.topic_id
+        return (await context.link.call(lambda client: client.get_message(reply_to))).message.topic_id
     if given.channel is None or given.title is None:
         raise InvalidInput("Give topic, or channel and title, or reply_to", field="topic")
     name, title = given.channel, given.title
-    return await desk.link.call(lambda client: topic_named(client, name, title, key))
+    return await context.link.call(lambda client: topic_named(client, name, title, key))
 
 
-async def _one_message(desk: Desk, message_id: str, from_char: int) -> Result:
-    message = (await desk.link.call(lambda client: client.get_message(message_id))).message
-    entry = message_entry(desk, message, "full", from_char)
+async def _one_message(context: AgentContext, message_id: str, from_char: int) -> Result:
+    message = (await context.link.call(lambda client: client.get_message(message_id))).message
+    entry = message_entry(context, message, "full", from_char)
     return listing(
         "messages",
         [entry],
         head=Entry({}, ""),
-        bytes_max=desk.result_bytes_max,
+        bytes_max=context.result_bytes_max,
         ending=lambda taken: {"has_more": False},
     )
 
 
-async def _topic(desk: Desk, topic_id: str, given: Read) -> Result:
+async def _topic(context: AgentContext, topic_id: str, given: Read) -> Result:
     before_id = parse_cursor(given.cursor, "messages").before_id
 
     async def page(client: AsyncClient) -> Result:
         topic = (await client.get_topic(topic_id)).topic
         found = await client.page_messages(topic_id=topic.id, limit=given.limit, before_id=before_id)
-        entries = [message_entry(desk, message, given.detail) for message in found.messages]
+        entries = [message_entry(context, message, given.detail) for message in found.messages]
 
         def ending(taken: int) -> dict[str, object]:
             more = found.has_more or taken < len(entries)
@@ -150,13 +150,13 @@ async def _topic(desk: Desk, topic_id: str, given: Read) -> Result:
         data = {"topic_id": topic.id, "title": topic.title, "channel_id": topic.channel_id}
         head = Entry(data, f"Topic {topic.id} {quoted(topic.title)} in channel {topic.channel_id}")
         return listing(
-            "messages", entries, head=head, bytes_max=desk.result_bytes_max, ending=ending, newest_first=True
+            "messages", entries, head=head, bytes_max=context.result_bytes_max, ending=ending, newest_first=True
         )
 
-    return await desk.link.call(page)
+    return await context.link.call(page)
 
 
-async def _channel(desk: Desk, name: str, given: Read) -> Result:
+async def _channel(context: AgentContext, name: str, given: Read) -> Result:
     start = _offset(given.cursor)
 
     async def page(client: AsyncClient) -> Result:
@@ -169,14 +169,14 @@ async def _channel(desk: Desk, name: str, given: Read) -> Result:
             return {"has_more": more, "cursor": f"o.{start + taken}" if more else None}
 
         head = Entry({"channel_id": channel.id, "name": channel.name}, f"Topics of {quoted(channel.name)} {channel.id}")
-        return listing("topics", entries, head=head, bytes_max=desk.result_bytes_max, ending=ending)
+        return listing("topics", entries, head=head, bytes_max=context.result_bytes_max, ending=ending)
 
-    return await desk.link.call(page)
+    return await context.link.call(page)
 
 
-async def _channels(desk: Desk, given: Read) -> Result:
+async def _channels(context: AgentContext, given: Read) -> Result:
     start = _offset(given.cursor)
-    channels = (await desk.link.call(lambda client: client.list_channels())).channels
+    channels = (await context.link.call(lambda client: client.list_channels())).channels
     entries = [channel_entry(channel) for channel in channels[start:]]
 
     def ending(taken: int) -> dict[str, object]:
@@ -184,7 +184,7 @@ async def _channels(desk: Desk, given: Read) -> Result:
         return {"has_more": more, "cursor": f"o.{start + taken}" if more else None}
 
     head = Entry({}, f"{len(channels)} channels")
-    return listing("channels", entries, head=head, bytes_max=desk.result_bytes_max, ending=ending)
+    return listing("channels", entries, head=head, bytes_max=context.result_bytes_max, ending=ending)
 
 
 def _offset(cursor: str | None) -> int:

@@ -26,7 +26,7 @@ from parley.client import (
     TaskReleased,
     TaskTakenOver,
 )
-from parley.mcp.desk import Desk
+from parley.mcp.context import AgentContext
 from parley.mcp.results import Entry, Result, listing
 from parley.mcp.toolbox import Arguments, Channel, Detail, Tool, Topic
 from parley.mcp.tools.entries import lease_entry, message_entry, task_entry
@@ -82,22 +82,22 @@ class _HubLeft(Exception):
     """The hub that hosts this wait is stopping, and waits for nobody."""
 
 
-async def inbox(desk: Desk, given: Inbox) -> Result:
+async def inbox(context: AgentContext, given: Inbox) -> Result:
     """What others have written since the cursor."""
-    start = await asyncio.to_thread(desk.link.start_of_news, given.cursor)
-    found = await desk.link.call(lambda client: _look(client, desk, given, start))
-    return _told(desk, given, found)
+    start = await asyncio.to_thread(context.link.start_of_news, given.cursor)
+    found = await context.link.call(lambda client: _look(client, context, given, start))
+    return _told(context, given, found)
 
 
-async def wait(desk: Desk, given: Wait) -> Result:
+async def wait(context: AgentContext, given: Wait) -> Result:
     """The same as soon as there is something, or nothing after so many seconds."""
-    start = await asyncio.to_thread(desk.link.start_of_news, given.cursor)
-    found = await desk.link.call(lambda client: _look(client, desk, given, start))
+    start = await asyncio.to_thread(context.link.start_of_news, given.cursor)
+    found = await context.link.call(lambda client: _look(client, context, given, start))
     if not found.items and not found.has_more:
         after = found.cursor
-        await desk.link.call(lambda client: _until_news(client, desk, given, after))
-        found = await desk.link.call(lambda client: _look(client, desk, given, after))
-    return _told(desk, given, found)
+        await context.link.call(lambda client: _until_news(client, context, given, after))
+        found = await context.link.call(lambda client: _look(client, context, given, after))
+    return _told(context, given, found)
 
 
 TOOLS = (
@@ -111,7 +111,7 @@ TOOLS = (
 )
 
 
-async def _look(client: AsyncClient, desk: Desk, given: Inbox, start: int | None) -> _Found:
+async def _look(client: AsyncClient, context: AgentContext, given: Inbox, start: int | None) -> _Found:
     place = await _place(client, given)
     filters: dict[str, Any] = place._asdict()
     newest = (await client.read_events(tail=1)).replay_until
@@ -119,14 +119,14 @@ async def _look(client: AsyncClient, desk: Desk, given: Inbox, start: int | None
         page = await client.read_events(tail=PAGE_EVENTS, **filters)
         found = _Found(newest)
         for event in page.events:
-            _take(desk, event.event_id, event.name, event.data_json, found)
+            _take(context, event.event_id, event.name, event.data_json, found)
         _keep_newest(found, given.limit)
         return found
     found = _Found(start)
     for _ in range(PAGES_MAX):
         page = await client.read_events(found.cursor, limit=PAGE_EVENTS, **filters)
         for event in page.events:
-            _take(desk, event.event_id, event.name, event.data_json, found)
+            _take(context, event.event_id, event.name, event.data_json, found)
         found.cursor = page.replay_until if page.cursor is None else page.cursor
         found.has_more = page.has_more
         if not page.has_more or len(found.items) > given.limit:
@@ -134,17 +134,17 @@ async def _look(client: AsyncClient, desk: Desk, given: Inbox, start: int | None
     return found
 
 
-async def _until_news(client: AsyncClient, desk: Desk, given: Wait, after: int) -> None:
+async def _until_news(client: AsyncClient, context: AgentContext, given: Wait, after: int) -> None:
     """Returns when the log goes on with something that the inbox tells of, or when the time is over."""
 
     def leave_with_the_hub(change: StateChange) -> None:
-        if desk.hosted_by_hub and change.name != "connected":
+        if context.hosted_by_hub and change.name != "connected":
             raise _HubLeft
 
     await client.health()  # a feed waits for a hub for ever; here a missing one is to be started, or told
     place = await _place(client, given)
     seen = _Found(after)
-    seconds = min(given.seconds, desk.wait_seconds_max)
+    seconds = min(given.seconds, context.wait_seconds_max)
     feed = client.events(
         after, channels=place.channels or None, topics=place.topics or None, on_state=leave_with_the_hub
     )
@@ -152,7 +152,7 @@ async def _until_news(client: AsyncClient, desk: Desk, given: Wait, after: int) 
         try:
             async with asyncio.timeout(seconds):
                 async for event in feed:
-                    _take(desk, event.event_id, event.name, event.data, seen)
+                    _take(context, event.event_id, event.name, event.data, seen)
                     if seen.items:
                         return
         except (TimeoutError, _HubLeft):
@@ -165,7 +165,7 @@ async def _place(client: AsyncClient, given: Inbox) -> _Place:
     return _Place(channels, topics)
 
 
-def _take(desk: Desk, event_id: int, name: str, data: dict[str, Any], found: _Found) -> None:
+def _take(context: AgentContext, event_id: int, name: str, data: dict[str, Any], found: _Found) -> None:
     """Notes what an event changes of what is new for this agent."""
     try:
         payload = decode_payload(name, data)
@@ -173,7 +173,7 @@ def _take(desk: Desk, event_id: int, name: str, data: dict[str, Any], found: _Fo
         return  # a newer hub may say more than this version understands
     if isinstance(payload, MessageEdited | MessageDeleted):
         _correct(payload, found)
-    elif (about := _news_in(payload, desk.agent)) is not None:
+    elif (about := _news_in(payload, context.agent)) is not None:
         found.items.pop(about.id, None)
         found.items[about.id] = _Item(event_id, name, about)
 
@@ -221,20 +221,20 @@ def _keep_newest(found: _Found, limit: int) -> None:
         del found.items[key]
 
 
-def _entry(desk: Desk, item: _Item, detail: str) -> Entry:
+def _entry(context: AgentContext, item: _Item, detail: str) -> Entry:
     match item.about:
         case Message() as message:
-            row = message_entry(desk, message, detail)
+            row = message_entry(context, message, detail)
         case Task() as task:
-            row = task_entry(desk, task, detail)
+            row = task_entry(context, task, detail)
         case Lease() as lease:
-            row = lease_entry(desk, lease)
+            row = lease_entry(context, lease)
     return Entry({"event": item.event, **row.data}, row.text if item.event == MESSAGE else f"{item.event} {row.text}")
 
 
-def _told(desk: Desk, given: Inbox, found: _Found) -> Result:
+def _told(context: AgentContext, given: Inbox, found: _Found) -> Result:
     items = list(found.items.values())
-    entries = [_entry(desk, item, given.detail) for item in items[: given.limit]]
+    entries = [_entry(context, item, given.detail) for item in items[: given.limit]]
 
     def ending(taken: int) -> dict[str, object]:
         if taken == len(items):
@@ -242,4 +242,4 @@ def _told(desk: Desk, given: Inbox, found: _Found) -> Result:
         return {"has_more": True, "cursor": items[taken].event_id - 1}
 
     head = Entry({}, f"{len(entries)} new" if entries else "Nothing new")
-    return listing("news", entries, head=head, bytes_max=desk.result_bytes_max, ending=ending)
+    return listing("news", entries, head=head, bytes_max=context.result_bytes_max, ending=ending)

@@ -13,11 +13,11 @@ from msgspec import UNSET, Meta
 
 from parley.client import AsyncClient
 from parley.client.call import Read
-from parley.mcp.desk import Desk
-from parley.mcp.foreign import NOTICE, block, cut
+from parley.mcp.context import AgentContext
 from parley.mcp.link import new_key
 from parley.mcp.results import RESERVED_BYTES, Result, encoded
 from parley.mcp.toolbox import Arguments, Key, Tool
+from parley.mcp.untrusted_text import NOTICE, block, cut
 
 PREFIX: Final = "hub_"
 """Sets these apart from the tools that are made for agents, some of which have the same verb."""
@@ -69,34 +69,34 @@ def tool_of(method: Method) -> Tool:
     arguments = msgspec.defstruct(f"{method.name}_arguments", fields, bases=(Arguments,), kw_only=True, frozen=True)
     about = (inspect.getdoc(method.describe) or "").partition("\n\n")[0].replace("``", "").replace("\n", " ")
 
-    async def run(desk: Desk, given: Any) -> Result:
+    async def run(context: AgentContext, given: Any) -> Result:
         named = {name: value for name in method.parameters if (value := getattr(given, name)) is not UNSET}
         if KEY in named:
             named[KEY] = named[KEY] or new_key()
-        return await _call(desk, method, named, getattr(given, "from_char", 0))
+        return await _call(context, method, named, getattr(given, "from_char", 0))
 
     return Tool(PREFIX + method.name, about, arguments, run, writes=method.writes)
 
 
-async def _call(desk: Desk, method: Method, named: dict[str, Any], from_char: int) -> Result:
+async def _call(context: AgentContext, method: Method, named: dict[str, Any], from_char: int) -> Result:
     key = {KEY: named[KEY]} if KEY in named else {}
     while True:
-        answer = await desk.link.call(lambda client: getattr(client, method.name)(**named))
+        answer = await context.link.call(lambda client: getattr(client, method.name)(**named))
         plain = msgspec.to_builtins(answer)
         text = msgspec.json.encode(plain).decode()
         whole = Result(f"{NOTICE}\n{block(text)}", {"notice": NOTICE, "result": plain, **key})
-        if encoded(whole.data) + encoded(whole.text) + RESERVED_BYTES <= desk.result_bytes_max and not from_char:
+        if encoded(whole.data) + encoded(whole.text) + RESERVED_BYTES <= context.result_bytes_max and not from_char:
             return whole
         # Fewer rows with a cursor are better than a piece of many; only what is too large by itself is cut.
         limit = named.get("limit")
         if from_char or limit is None or limit == 1:
-            return _piece(desk, text, from_char, key)
+            return _piece(context, text, from_char, key)
         named["limit"] = limit // 2
 
 
-def _piece(desk: Desk, text: str, from_char: int, key: dict[str, str]) -> Result:
+def _piece(context: AgentContext, text: str, from_char: int, key: dict[str, str]) -> Result:
     """A part of an answer that is too large, as it is written in JSON."""
-    text, room = text[from_char:], desk.result_bytes_max - RESERVED_BYTES
+    text, room = text[from_char:], context.result_bytes_max - RESERVED_BYTES
     end = cut(text, lambda part: encoded(part) + encoded(block(part)) <= room)
     data: dict[str, Any] = {"notice": NOTICE, "part": text[:end], "from_char": from_char, **key}
     lines = [NOTICE, block(text[:end])]

@@ -15,7 +15,7 @@ from parley.client import AsyncClient
 from parley.core.errors import IdempotencyKeyReused, InvalidInput, Refused
 from parley.core.limits import PAGE_LIMIT_MAX
 from parley.mcp.chosen import chosen_before, forget_chosen, keep_chosen
-from parley.mcp.desk import Desk
+from parley.mcp.context import AgentContext
 from parley.mcp.link import key_of_part, new_key
 from parley.mcp.results import Entry, Result, listing
 from parley.mcp.toolbox import Arguments, Channel, Detail, Key, Tool, Topic
@@ -39,28 +39,28 @@ class Tasks(Arguments, frozen=True):
     detail: Detail = "short"
 
 
-async def tasks(desk: Desk, given: Tasks) -> Result:
+async def tasks(context: AgentContext, given: Tasks) -> Result:
     start = parse_cursor(given.cursor, "rows").offset or 0
 
     async def page(client: AsyncClient) -> Result:
         channel_id = None if given.channel is None else (await channel_named(client, given.channel)).id
         found = await client.list_tasks(
             status=None if given.mine or given.status == "all" else given.status,
-            holder=desk.agent if given.mine else None,
+            holder=context.agent if given.mine else None,
             channel_id=channel_id,
             limit=given.limit,
             cursor=given.cursor,
         )
-        entries = [task_entry(desk, task, given.detail) for task in found.tasks]
+        entries = [task_entry(context, task, given.detail) for task in found.tasks]
 
         def ending(taken: int) -> dict[str, object]:
             more = found.has_more or taken < len(entries)
             return {"has_more": more, "cursor": f"o.{start + taken}" if more else None}
 
         head = Entry({}, f"{len(entries)} tasks")
-        return listing("tasks", entries, head=head, bytes_max=desk.result_bytes_max, ending=ending)
+        return listing("tasks", entries, head=head, bytes_max=context.result_bytes_max, ending=ending)
 
-    return await desk.link.call(page)
+    return await context.link.call(page)
 
 
 class AddTask(Arguments, frozen=True):
@@ -71,7 +71,7 @@ class AddTask(Arguments, frozen=True):
     idempotency_key: Key = None
 
 
-async def add_task(desk: Desk, given: AddTask) -> Result:
+async def add_task(context: AgentContext, given: AddTask) -> Result:
     key = given.idempotency_key or new_key()
     if (given.channel is None) == (given.topic is None):
         raise InvalidInput("Give channel, or the topic that the task is about", field="channel")
@@ -87,7 +87,7 @@ async def add_task(desk: Desk, given: AddTask) -> Result:
         )
         return made.task
 
-    return _one_task(desk, await desk.link.call(make), key)
+    return _one_task(context, await context.link.call(make), key)
 
 
 class ClaimTask(Arguments, frozen=True):
@@ -97,7 +97,7 @@ class ClaimTask(Arguments, frozen=True):
     idempotency_key: Key = None
 
 
-async def claim_task(desk: Desk, given: ClaimTask) -> Result:
+async def claim_task(context: AgentContext, given: ClaimTask) -> Result:
     key = given.idempotency_key or new_key()
 
     async def claim(client: AsyncClient) -> Task | None:
@@ -106,9 +106,9 @@ async def claim_task(desk: Desk, given: ClaimTask) -> Result:
             return (
                 await client.claim_next_task(channel_id=channel_id, ttl_seconds=given.ttl_seconds, idempotency_key=key)
             ).task
-        return await _claimed_or_renewed(desk, client, given.task, given.ttl_seconds, key)
+        return await _claimed_or_renewed(context, client, given.task, given.ttl_seconds, key)
 
-    return _one_task(desk, await desk.link.call(claim), key)
+    return _one_task(context, await context.link.call(claim), key)
 
 
 class CompleteTask(Arguments, frozen=True):
@@ -119,18 +119,18 @@ class CompleteTask(Arguments, frozen=True):
     idempotency_key: Key = None
 
 
-async def complete_task(desk: Desk, given: CompleteTask) -> Result:
+async def complete_task(context: AgentContext, given: CompleteTask) -> Result:
     key = given.idempotency_key or new_key()
 
     async def finish(client: AsyncClient) -> Task:
         if given.give_back:
-            return await _given_back(desk, client, given, key)
+            return await _given_back(context, client, given, key)
         generation = given.generation
         if generation is None:
             generation = (await client.get_task(given.task)).task.generation
         return (await client.complete_task(given.task, generation, given.result, idempotency_key=key)).task
 
-    return _one_task(desk, await desk.link.call(finish), key)
+    return _one_task(context, await context.link.call(finish), key)
 
 
 class LeasePaths(Arguments, frozen=True):
@@ -141,14 +141,14 @@ class LeasePaths(Arguments, frozen=True):
     idempotency_key: Key = None
 
 
-async def lease(desk: Desk, given: LeasePaths) -> Result:
+async def lease(context: AgentContext, given: LeasePaths) -> Result:
     key = given.idempotency_key or new_key()
-    taken = await desk.link.call(
+    taken = await context.link.call(
         lambda client: client.acquire_lease(
             given.paths, mode=given.mode, reason=given.reason, ttl_seconds=given.ttl_seconds, idempotency_key=key
         )
     )
-    return _leases(desk, [taken.lease], key)
+    return _leases(context, [taken.lease], key)
 
 
 class Release(Arguments, frozen=True):
@@ -157,12 +157,12 @@ class Release(Arguments, frozen=True):
     idempotency_key: Key = None
 
 
-async def release(desk: Desk, given: Release) -> Result:
+async def release(context: AgentContext, given: Release) -> Result:
     key = given.idempotency_key or new_key()
 
     async def give_back(client: AsyncClient) -> list[Lease]:
         released: list[Lease] = []
-        for lease_id in [given.lease] if given.lease is not None else await _all_held(desk, client, key):
+        for lease_id in [given.lease] if given.lease is not None else await _all_held(context, client, key):
             generation = given.generation
             if generation is None:
                 generation = (await client.get_lease(lease_id)).lease.generation
@@ -171,7 +171,7 @@ async def release(desk: Desk, given: Release) -> Result:
             released.append(answer.lease)
         return released
 
-    return _leases(desk, await desk.link.call(give_back), key)
+    return _leases(context, await context.link.call(give_back), key)
 
 
 class Who(Arguments, frozen=True):
@@ -179,7 +179,7 @@ class Who(Arguments, frozen=True):
     cursor: str | None = None
 
 
-async def who(desk: Desk, given: Who) -> Result:
+async def who(context: AgentContext, given: Who) -> Result:
     start = parse_cursor(given.cursor, "rows").offset or 0
 
     async def look(client: AsyncClient) -> Result:
@@ -189,7 +189,7 @@ async def who(desk: Desk, given: Who) -> Result:
         leases = (await client.list_leases(limit=PAGE_LIMIT_MAX)).leases
         entries = [
             agent_entry(
-                desk,
+                context,
                 agent,
                 [task for task in claimed if task.holder == agent.name],
                 [lease for lease in leases if lease.holder == agent.name],
@@ -201,10 +201,10 @@ async def who(desk: Desk, given: Who) -> Result:
             more = found.cursor is not None or taken < len(entries)
             return {"has_more": more, "cursor": f"o.{start + taken}" if more else None}
 
-        head = Entry({"you": desk.agent}, f"{len(agents)} agents")
-        return listing("agents", entries, head=head, bytes_max=desk.result_bytes_max, ending=ending)
+        head = Entry({"you": context.agent}, f"{len(agents)} agents")
+        return listing("agents", entries, head=head, bytes_max=context.result_bytes_max, ending=ending)
 
-    return await desk.link.call(look)
+    return await context.link.call(look)
 
 
 TOOLS = (
@@ -224,69 +224,73 @@ TOOLS = (
 )
 
 
-async def _claimed_or_renewed(desk: Desk, client: AsyncClient, task_id: str, ttl: int | None, key: str) -> Task:
+async def _claimed_or_renewed(
+    context: AgentContext, client: AsyncClient, task_id: str, ttl: int | None, key: str
+) -> Task:
     """The task, held for longer if the agent held it when the call was first made, and claimed if it did not."""
 
     async def held() -> list[str]:
         task = (await client.get_task(task_id)).task
-        return [str(task.generation)] if task.status == "claimed" and task.holder == desk.agent else []
+        return [str(task.generation)] if task.status == "claimed" and task.holder == context.agent else []
 
-    async with _choosing(desk, f"claim {task_id} {key}", held) as generations:
+    async with _choosing(context, f"claim {task_id} {key}", held) as generations:
         for generation in generations:
             return (await client.renew_task(task_id, int(generation), ttl_seconds=ttl, idempotency_key=key)).task
         return (await client.claim_task(task_id, ttl_seconds=ttl, idempotency_key=key)).task
 
 
-async def _given_back(desk: Desk, client: AsyncClient, given: CompleteTask, key: str) -> Task:
+async def _given_back(context: AgentContext, client: AsyncClient, given: CompleteTask, key: str) -> Task:
     """The task, open again; others may have claimed it since, so the claim that is meant is the first call's."""
 
     async def meant() -> list[str]:
         generation = given.generation
         return [str((await client.get_task(given.task)).task.generation if generation is None else generation)]
 
-    async with _choosing(desk, f"give back {given.task} {given.generation} {key}", meant) as (generation,):
+    async with _choosing(context, f"give back {given.task} {given.generation} {key}", meant) as (generation,):
         back = await client.release_task(given.task, int(generation), reason=given.result, idempotency_key=key)
     return back.task
 
 
-async def _all_held(desk: Desk, client: AsyncClient, key: str) -> list[str]:
+async def _all_held(context: AgentContext, client: AsyncClient, key: str) -> list[str]:
     """The leases that the agent held when it first said, with this key, that it gives all of them back."""
 
     async def held() -> list[str]:
-        return [lease.id for lease in (await client.list_leases(holder=desk.agent, limit=PAGE_LIMIT_MAX)).leases]
+        return [lease.id for lease in (await client.list_leases(holder=context.agent, limit=PAGE_LIMIT_MAX)).leases]
 
-    async with _choosing(desk, key, held) as leases:
+    async with _choosing(context, key, held) as leases:
         return leases
 
 
 @asynccontextmanager
-async def _choosing(desk: Desk, key: str, choose: Callable[[], Awaitable[list[str]]]) -> AsyncGenerator[list[str]]:
+async def _choosing(
+    context: AgentContext, key: str, choose: Callable[[], Awaitable[list[str]]]
+) -> AsyncGenerator[list[str]]:
     """What the first call with this key chose. Where the hub refuses what is made of it, the next call chooses anew."""
-    folder = desk.link.workspace.agents
-    chosen = await asyncio.to_thread(chosen_before, folder, desk.agent, key)
+    folder = context.link.workspace.agents
+    chosen = await asyncio.to_thread(chosen_before, folder, context.agent, key)
     if chosen is None:
         chosen = await choose()
-        await asyncio.to_thread(keep_chosen, folder, desk.agent, key, chosen)
+        await asyncio.to_thread(keep_chosen, folder, context.agent, key, chosen)
     try:
         yield chosen
     except IdempotencyKeyReused:  # the key has done something already, perhaps with this choice
         raise
     except Refused:
-        await asyncio.to_thread(forget_chosen, folder, desk.agent, key)
+        await asyncio.to_thread(forget_chosen, folder, context.agent, key)
         raise
 
 
-def _one_task(desk: Desk, task: Task | None, key: str) -> Result:
-    rows = [] if task is None else [task_entry(desk, task)]
+def _one_task(context: AgentContext, task: Task | None, key: str) -> Result:
+    rows = [] if task is None else [task_entry(context, task)]
     head = Entry({}, "" if rows else "No task is open")
-    return _written(desk, "tasks", rows, head, key)
+    return _written(context, "tasks", rows, head, key)
 
 
-def _leases(desk: Desk, leases: list[Lease], key: str) -> Result:
-    rows = [lease_entry(desk, each) for each in leases]
-    return _written(desk, "leases", rows, Entry({}, "" if rows else "You hold no lease"), key)
+def _leases(context: AgentContext, leases: list[Lease], key: str) -> Result:
+    rows = [lease_entry(context, each) for each in leases]
+    return _written(context, "leases", rows, Entry({}, "" if rows else "You hold no lease"), key)
 
 
-def _written(desk: Desk, key_of_rows: str, rows: list[Entry], head: Entry, key: str) -> Result:
+def _written(context: AgentContext, key_of_rows: str, rows: list[Entry], head: Entry, key: str) -> Result:
     ending: dict[str, Any] = {"idempotency_key": key}
-    return listing(key_of_rows, rows, head=head, bytes_max=desk.result_bytes_max, ending=lambda taken: ending)
+    return listing(key_of_rows, rows, head=head, bytes_max=context.result_bytes_max, ending=lambda taken: ending)

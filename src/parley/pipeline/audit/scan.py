@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from parley.pipeline.audit.copies import HubCopy
+from parley.pipeline.audit.file_checks import look_into
 from parley.pipeline.audit.findings import FINDING_DDL, Finding, Found, collect, tell
-from parley.pipeline.audit.looking import look_into
 from parley.pipeline.fold import Archive, Facts
 from parley.pipeline.session import LITERAL_PATHS
 from parley.pipeline.source.ranges import EventRange, pack, split

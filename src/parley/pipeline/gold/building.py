@@ -14,7 +14,7 @@ from parley.core.settings import PipelineSettings
 from parley.pipeline.gold.counting import Counted, Sources
 from parley.pipeline.gold.inline.counting import count_tables
 from parley.pipeline.gold.inline.reading import Reader, UnclearError
-from parley.pipeline.gold.remembering import Count, Memory
+from parley.pipeline.gold.provenance import Count, Memory
 from parley.pipeline.gold.sources import newest_versions, source_table
 from parley.pipeline.gold.writing import replace_hubs, replace_table
 from parley.pipeline.lake import Lake, read_table

@@ -15,7 +15,7 @@ import { Prefs } from "./prefs.js";
 import { Store } from "./store.js";
 import { Unread } from "./unread.js";
 import * as dialog from "./dialog.js";
-import * as hereCommands from "./here_commands.js";
+import * as hereCommands from "./place_commands.js";
 import * as keys from "./keys.js";
 import * as palette from "./palette.js";
 import { mountShell } from "./shell.js";

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parley.pipeline.audit.brokers.copies import Moment
-from parley.pipeline.audit.brokers.looking import DAY_MS, KEPT_DAYS_MIN, removed_by_the_broker
+from parley.pipeline.audit.brokers.store_checks import DAY_MS, KEPT_DAYS_MIN, removed_by_the_broker
 from parley.pipeline.audit.findings import Finding
 from parley.pipeline.brokers.ranges import MessageRange, read_bounds, read_messages, split
 from parley.pipeline.brokers.reading import quoted

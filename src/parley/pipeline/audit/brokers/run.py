@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from parley.pipeline.audit.brokers.bronze import bronze_findings
 from parley.pipeline.audit.brokers.copies import BrokerCopy, Moment, one_moment
-from parley.pipeline.audit.brokers.looking import look_into
+from parley.pipeline.audit.brokers.store_checks import look_into
 from parley.pipeline.audit.findings import SHOWN, Finding, Found, merge
 from parley.pipeline.brokers.stores import BrokerRef
 from parley.pipeline.lake.place import Lake

@@ -6,7 +6,7 @@ import pytest
 
 from parley.client.backoff import Backoff
 from parley.client.calls import Caller, create_channel, ping, send_message
-from parley.client.perform import SOCKET_TRIED_EVERY, Hub, Patience
+from parley.client.retry import SOCKET_TRIED_EVERY, Hub, Patience
 from parley.client.steps import HubAddress, Reply, Request, Steps
 from parley.core.errors import (
     ConnectionFailed,
@@ -21,7 +21,7 @@ from parley.core.errors import (
     ShuttingDown,
     VersionConflict,
 )
-from parley.core.retelling import UnknownRefusal
+from parley.core.wire_errors import UnknownRefusal
 from parley.wire.answers import ChannelResult, Pong
 from parley.wire.entities import Channel
 from tests.client.world import ADDRESS, World, healthy, ok, refusal, script

@@ -16,7 +16,7 @@ from parley.client.call import Call, check_agent, check_key
 from parley.client.refusals import error_from
 from parley.client.steps import HubAddress, Pause, Reply, Request, Steps, exchange
 from parley.core.errors import InternalError, InvalidAuth, ParleyError, Unavailable
-from parley.core.retelling import UnknownRefusal
+from parley.core.wire_errors import UnknownRefusal
 
 T = TypeVar("T")
 

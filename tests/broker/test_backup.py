@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from parley.app.broker import back_up as back_up_command
-from parley.broker.keeping import TABLES, back_up, check, restore
+from parley.broker.backup import TABLES, back_up, check, restore
 from parley.broker.lifecycle import locked
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.rules.audit import record

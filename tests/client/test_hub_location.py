@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from parley.client.locating import (
+from parley.client.hub_location import (
     ANSWER_SECONDS_MAX,
     START_TRIES_MAX,
     AtUrl,

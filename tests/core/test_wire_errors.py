@@ -6,12 +6,12 @@ import sys
 
 from parley.core.errors import NotFound
 from parley.core.registry import registry
-from parley.core.retelling import UnknownRefusal, retold
+from parley.core.wire_errors import UnknownRefusal, retold
 
 
 def test_every_code_is_known_to_a_process_that_raises_none_of_them_itself() -> None:
     program = (
-        "import json, sys; from parley.core.retelling import retold;"
+        "import json, sys; from parley.core.wire_errors import retold;"
         "told = [retold('no', code=code, status=status, details={}) for code, status in json.load(sys.stdin)];"
         "print(json.dumps([[type(each).__name__, each.code, each.status] for each in told]))"
     )

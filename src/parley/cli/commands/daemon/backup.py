@@ -19,7 +19,7 @@ def backup(call: Call, file: Annotated[Path, typer.Argument(metavar="FILE", help
 
     The passphrase is read from PARLEY_PASSPHRASE, else asked for. What was sent and what arrived is not in the file.
     """
-    found: dict[str, Any] = load_app("daemon.keeping").back_up(file, _passphrase(confirm=True))
+    found: dict[str, Any] = load_app("daemon.backup").back_up(file, _passphrase(confirm=True))
     if call.json:
         call.out.data(found)
     else:
@@ -36,7 +36,7 @@ def restore(
 
     The daemon must not run. The same member must not go on running where the backup was made.
     """
-    found: dict[str, Any] = load_app("daemon.keeping").restore(file, _passphrase(confirm=False), force=force)
+    found: dict[str, Any] = load_app("daemon.backup").restore(file, _passphrase(confirm=False), force=force)
     if call.json:
         call.out.data(found)
     else:

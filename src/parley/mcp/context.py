@@ -6,7 +6,7 @@ from parley.mcp.link import Link
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class AgentContext:
     """What a tool is given besides its arguments."""
 
     link: Link

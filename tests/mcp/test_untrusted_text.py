@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.mcp.foreign import BAR, block, cut, preview, quoted, whole
+from parley.mcp.untrusted_text import BAR, block, cut, preview, quoted, whole
 
 BREAKS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"]
 texts = st.text(st.one_of(st.characters(), st.sampled_from('\n\r\x0b\x85\u2028\u202e\U000e0041|"\\')))

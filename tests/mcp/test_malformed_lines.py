@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from parley.mcp.understood import Understood
+from parley.mcp.malformed_lines import Understood
 from parley.mcp.wire import CHUNK_BYTES, Incoming, Outgoing
 
 PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}\n'

@@ -12,8 +12,8 @@ from parley.daemon.sessions import Register
 from parley.plugin.contract import Enrichment
 from parley.wire.mesh_http import CreateMesh, JoinMesh, SetLimits
 from parley.wire.mesh_methods import METHODS, OfGroup, OfTopic
-from parley.wire.mistakes import MESH_PATTERN_WORDS, in_words, invalid
 from parley.wire.requests import PATTERN_WORDS, CreateMessage
+from parley.wire.validation_errors import MESH_PATTERN_WORDS, in_words, invalid
 
 
 def told(kind: Any, /, **body: object) -> tuple[str, object]:
