@@ -87,9 +87,9 @@ def broker_methods() -> str:
 
 def broker_routes() -> str:
     """Every route of a broker."""
-    from parley.broker.http import ROUTES
+    from parley.broker.http import ENDPOINTS as BROKER_ROUTES
 
-    return table("route|what it does", ((code(f"{each.method} {each.path}"), each.meaning) for each in ROUTES))
+    return table("route|what it does", ((code(f"{each.method} {each.path}"), each.summary) for each in BROKER_ROUTES))
 
 
 def broker_notices() -> str:

@@ -14,7 +14,7 @@ import pytest
 import websockets
 
 from bench.load.ports import lasting_port
-from parley.broker.http import ROUTES
+from parley.broker.http import ENDPOINTS as BROKER_ROUTES
 from parley.broker.server import FRAME_BYTES_MAX
 from parley.core.daemon_errors import BrokerUnreachable
 from parley.core.errors import InvalidInput
@@ -94,7 +94,7 @@ async def test_what_is_not_there_or_not_for_pages_is_refused_in_one_shape(proces
         (await post(process, "/v1/meshes", {"slug": "No Slug", "name": "x"}), 400, "INVALID_INPUT"),
     ):
         assert (answer.status_code, answer.json()["code"]) == (status, code)
-    assert {route.path for route in ROUTES} >= {"/v1/join", "/v1/meshes", "/v1/health", "/v1/ready", "/metrics", "/ws"}
+    assert {route.path for route in BROKER_ROUTES} >= {"/v1/join", "/v1/meshes", "/v1/health", "/v1/ready", "/metrics"}
     with pytest.raises(websockets.InvalidStatus):
         await websockets.connect(f"{process.url}/ws", origin="http://evil.example", open_timeout=SECONDS, proxy=None)  # type: ignore[arg-type]
 

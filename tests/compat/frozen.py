@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from parley.core.registry import registry
-from parley.hub.http.openapi import openapi_document
-from parley.hub.http.table import ENDPOINTS
+from parley.hub.http.table import ABOUT, ENDPOINTS
+from parley.serve.openapi import openapi_document
 from parley.wire.events import PAYLOADS
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -56,7 +56,7 @@ def current() -> dict[str, Any]:
     """Each snapshot's name and what it would hold now."""
     names = registry()
     return {
-        "openapi": openapi_document(ENDPOINTS),
+        "openapi": openapi_document(ENDPOINTS, ABOUT),
         "events": {
             spec.name: {
                 "entity": spec.entity,

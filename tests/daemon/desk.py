@@ -13,15 +13,15 @@ from parley.core.clock import SystemClock
 from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import DaemonSettings
 from parley.daemon.daemon import Daemon
-from parley.daemon.http.about import metrics_route
-from parley.daemon.http.shell import Api, Endpoint, Transport
-from parley.daemon.http.table import ENDPOINTS, METRICS_PATH
+from parley.daemon.http.door import DaemonDoor, Transport
 from parley.daemon.inbox.reading import Filter, page
+from parley.daemon.lifecycle import daemon_shell
 from parley.daemon.memberships import Membership, MeshKey
 from parley.daemon.outbox.rows import counts
 from parley.serve import InFlight, RateLimiter, TokenStore
 from parley.serve.logs import configure
 from parley.serve.metrics import Metrics
+from parley.serve.shell import Shell
 from parley.wire.daemon_home import DaemonHome
 
 PORT = 47_823
@@ -65,20 +65,19 @@ class Desk:
     def bearer(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.tokens.current}"}
 
-    def api(self, transport: Transport) -> Api:
+    def api(self, transport: Transport) -> Shell[Daemon]:
         """The daemon's API, as this transport shows it."""
-        shown = Endpoint("GET", METRICS_PATH, metrics_route(self.metrics), "metrics")
         rate = self.daemon.settings.ipc.rate_per_second
-        return Api(
+        door = DaemonDoor(
             self.daemon,
-            (*ENDPOINTS, shown),
-            transport=transport,
-            tokens=self.tokens,
+            transport,
+            self.tokens,
             in_flight=self.in_flight,
             limiter=RateLimiter(rate, rate, self.clock),
-            metrics=self.metrics,
+            strangers=RateLimiter(rate, rate, self.clock),
             port=PORT,
         )
+        return daemon_shell(self.daemon, door, self.metrics)
 
     def _client(self, transport: Transport) -> httpx.AsyncClient:
         return httpx.AsyncClient(

@@ -10,7 +10,7 @@ import parley.client
 from bench import __main__ as benchmarks
 from parley.app.doctor import examine
 from parley.app.make import make_workspace
-from parley.broker.http import ROUTES
+from parley.broker.http import ENDPOINTS as BROKER_ROUTES
 from parley.client import AsyncClient, Client
 from parley.core.broker_settings import broker_setting_specs
 from parley.core.daemon_metrics import DAEMON_METRICS
@@ -42,7 +42,7 @@ EXPECTED = {
     "docs/broker-protocol.md": [
         *(f"`{error.code}`" for error in PUBLIC.errors if error.spoken_by == "broker"),
         *(f"|{close.code}|" for close in PUBLIC.broker_close_codes),
-        *(f"`{route.method} {route.path}`" for route in ROUTES),
+        *(f"`{route.method} {route.path}`" for route in BROKER_ROUTES),
         *(f"`{name}`" for name in (*METHODS, *NOTICES, *ORPHAN_CHECKS)),
         *(f"`{frame.__struct_config__.tag}`" for frame in (*get_args(FromBroker), *get_args(FromDaemon))),
     ],

@@ -10,8 +10,7 @@ from parley.core.broker_settings import broker_setting_specs
 from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.registry import registry
-from parley.hub.http.protocol import HubHttpProtocol
-from parley.serve.http import HEAD_BYTES_MAX, IDLE_LOOKS
+from parley.serve.http import HEAD_BYTES_MAX, IDLE_LOOKS, HttpConnection
 from parley.workspace.config import parse_settings
 from scripts.docs import command_helps
 from tests.docs.markdown import NAMES, blocks, document, prose
@@ -79,7 +78,7 @@ def test_a_document_names_only_what_exists(name: str) -> None:
 @pytest.mark.parametrize("name", ["docs/protocol.md", "docs/security.md"])
 def test_the_limits_of_a_connection_are_told_as_they_are(name: str) -> None:
     """Silence is found at the next look but one at the latest, so each time has two ends."""
-    look = round(HubHttpProtocol.silence_seconds)
+    look = round(HttpConnection.silence_seconds)
     text = document(name)
     assert f"{HEAD_BYTES_MAX // 1024} KiB" in text
     assert f"{look} to {2 * look} seconds" in text

@@ -4,30 +4,27 @@ Both are the real ``Hub`` on a real database file, driven by a clock that the te
 over HTTP (ASGI or TCP) and has the few calls that nearly every test needs.
 """
 
-import asyncio
 import functools
 import socket
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 import structlog
-import uvicorn
 from structlog.testing import LogCapture
 
 from parley.core.clock import Clock, ManualClock
 from parley.core.fold import Difference, differences, fold
 from parley.core.settings import Settings
 from parley.hub.derived.loading import PluginSource
-from parley.hub.http.protocol import HubHttpProtocol
 from parley.hub.hub import Hub
 from parley.hub.lifecycle import prepare_database
-from parley.hub.ws import feed_protocol
 from parley.serve import TokenStore
+from parley.serve.server import HttpServer
 from parley.sqlite import close_quietly, open_reader
 from parley.workspace import discovery, queries
 from parley.workspace.config import parse_settings
@@ -220,43 +217,13 @@ async def serve_hub(
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     async with open_hub(folder, tables, clock=clock, port=port, plugins=plugins) as opened:
-        config = uvicorn.Config(
-            opened.hub.app,
-            http=HubHttpProtocol,
-            ws=feed_protocol(opened.hub),
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=1,
-        )
-        server = _Server(config)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        server = HttpServer(opened.hub.app, listener)
+        await server.start()
         try:
-            await asyncio.wait_for(server.listening.wait(), DEADLINE_SECONDS)
             headers = dict(opened.api.client.headers)
             async with httpx.AsyncClient(base_url=opened.url, headers=headers, timeout=DEADLINE_SECONDS) as client:
                 yield OpenHub(opened.hub, Api(client), opened.clock, opened.log, opened.stops)
         finally:
             opened.hub.in_flight.close()
             opened.hub.close_feeds(1001, "Server shutting down")
-            server.should_exit = True
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait_for(serving, DEADLINE_SECONDS)
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers, which tells when it listens."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening = asyncio.Event()
-
-    def capture_signals(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening.set()
+            await server.stop(1)

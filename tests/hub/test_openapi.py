@@ -18,13 +18,13 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from parley.hub.http.openapi import openapi_document
-from parley.hub.http.table import ENDPOINTS
+from parley.hub.http.table import ABOUT, ENDPOINTS
+from parley.serve.openapi import openapi_document
 from tests.client.hubs import DEADLINE_SECONDS, HubProcess
 from tests.hub.hubs import OpenHub
 
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
-DOCUMENT = openapi_document(ENDPOINTS)
+DOCUMENT = openapi_document(ENDPOINTS, ABOUT)
 OPERATIONS = [
     (path, method, operation)
     for path, operations in DOCUMENT["paths"].items()

@@ -2,66 +2,48 @@
 
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from functools import cached_property
+from typing import Any, Final, cast
 
 import msgspec
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from parley.broker.rules.founding import FoundMesh, Join
 from parley.broker.rules.mesh_limits import ChangeLimits, all_limits
-from parley.broker.server import Broker
+from parley.broker.server import CONNECTIONS_MAX, Broker
+from parley.broker.socket import BrokerSocket, socket_config
 from parley.core.broker_errors import CreationRefused, OperatorOnly
-from parley.core.errors import (
-    InternalError,
-    MethodNotAllowed,
-    NotFound,
-    OriginForbidden,
-    ParleyError,
-    ServiceUnavailable,
-    ShuttingDown,
-)
-from parley.serve import SECURITY_HEADERS, DiskWatch
-from parley.serve.bodies import decode_body, read_body, refusal_headers
+from parley.core.clock import Clock
+from parley.core.errors import NotFound, OriginForbidden, ServiceUnavailable, ShuttingDown
+from parley.serve import DiskWatch, InFlight, RateLimiter
 from parley.serve.disk import FULL_BYTES
-from parley.wire.answers import error_body
-from parley.wire.mesh_http import JOIN_PATH, MESHES_PATH, CreateMesh, JoinMesh, MeshCreated, SetLimits
+from parley.serve.door import Door, Visit
+from parley.serve.endpoint import Answer, Call, Endpoint
+from parley.serve.http import HttpConnection
+from parley.serve.limiter import Key
+from parley.serve.openapi import About, openapi_document
+from parley.serve.shell import Shell, too_many
+from parley.wire.mesh_http import (
+    HEALTH_PATH,
+    JOIN_PATH,
+    MESHES_PATH,
+    READY_PATH,
+    BrokerHealth,
+    BrokerReady,
+    CreateMesh,
+    Joined,
+    JoinMesh,
+    MeshCreated,
+    Meshes,
+    MeshLimits,
+    SetLimits,
+)
 
-T = TypeVar("T")
 BODY_BYTES_MAX: Final = 16 * 1024
 SOCKET_PATH: Final = "/ws"
-
-
-class RouteInfo(NamedTuple):
-    """A route, for the documents."""
-
-    method: str
-    path: str
-    meaning: str
-
-
-ROUTES: Final = (
-    RouteInfo("GET", SOCKET_PATH, "the WebSocket of a daemon"),
-    RouteInfo(
-        "GET",
-        "/v1/health",
-        "whether the process answers: version, broker id, and what is degraded; never asks the database",
-    ),
-    RouteInfo(
-        "GET", "/v1/ready", "200 when the database answers, its disk has room and nobody stops the broker; else 503"
-    ),
-    RouteInfo("GET", "/metrics", "metrics in Prometheus' text form"),
-    RouteInfo("POST", MESHES_PATH, "make a mesh; needs the creation token unless everybody may create"),
-    RouteInfo("GET", MESHES_PATH, "all meshes with their limits; needs the creation token, whoever may create"),
-    RouteInfo("PATCH", MESHES_PATH, "change what a mesh may hold; needs the creation token, whoever may create"),
-    RouteInfo("POST", JOIN_PATH, "become a member by an invite"),
-)
+METRICS_PATH: Final = "/metrics"
+OPENAPI_PATH: Final = "/openapi.json"
+ABOUT: Final = About("Parley broker", "What is asked of a broker before there is a member to connect")
 
 
 @dataclass(frozen=True)
@@ -75,126 +57,197 @@ class HttpSettings:
     disk: DiskWatch
     keeps_file: bool = True
     """Whether what it accepts goes onto that disk; a database has its own."""
+    trusted_proxy: bool = False
+    """Whether a proxy in front of it says who asks."""
+    requests_per_address: int = 500
+    requests_overall: int = 2_000
 
 
-class Api:
-    """The routes over one broker."""
+class Front:
+    """A broker with what its routes need."""
 
     def __init__(self, broker: Broker, settings: HttpSettings) -> None:
-        self._broker = broker
+        self.broker = broker
+        self.settings = settings
+
+    @cached_property
+    def openapi_json(self) -> bytes:
+        return msgspec.json.encode(openapi_document(ENDPOINTS, ABOUT))
+
+
+class BrokerDoor(Door):
+    """Whom a broker lets in. Who may send and receive is settled on the WebSocket; here only operators have a token."""
+
+    def __init__(self, front: Front, clock: Clock) -> None:
+        settings = front.settings
+        budget = (settings.requests_per_address, settings.requests_overall, clock)
+        super().__init__(in_flight=InFlight(), limiter=RateLimiter(*budget), strangers=RateLimiter(*budget))
         self._settings = settings
 
-    def app(self) -> ASGIApp:
-        """The application that a server runs: the WebSocket, and the routes."""
-        web = Starlette(
-            routes=[
-                Route("/v1/health", self._answering(self._health), methods=["GET"]),
-                Route("/v1/ready", self._answering(self._ready), methods=["GET"]),
-                Route("/metrics", self._answering(self._metrics), methods=["GET"]),
-                Route(MESHES_PATH, self._answering(self._create), methods=["POST"]),
-                Route(MESHES_PATH, self._answering(self._meshes), methods=["GET"]),
-                Route(MESHES_PATH, self._answering(self._change_limits), methods=["PATCH"]),
-                Route(JOIN_PATH, self._answering(self._join), methods=["POST"]),
-            ],
-            exception_handlers={HTTPException: _on_http_error},
-        )
+    json_only = False  # no page can call a broker, and whoever types a request by hand may leave the header out
 
-        async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "websocket" and scope["path"] == SOCKET_PATH:
-                await self._broker.serve(scope, receive, send)
-            else:
-                await web(scope, receive, send)
+    @property
+    def body_bytes_max(self) -> int:
+        return BODY_BYTES_MAX
 
-        return app
+    def check_source(self, visit: Visit) -> None:
+        # A broker has whatever names its users gave it; only a browser says where a page came from.
+        if b"origin" in visit.headers:
+            raise OriginForbidden("No page has business with a broker")
 
-    async def _health(self, _: Request) -> Response:
-        setting = self._broker.setting
-        problems = self._settings.disk.seen.problems
-        status = "degraded" if problems else "ok"
-        body = {"status": status, "version": self._settings.version, "broker_id": setting.broker_id}
-        return _json({**body, "instance_id": setting.broker_instance, "problems": problems})
-
-    async def _ready(self, _: Request) -> Response:
-        if self._broker.stopping:
-            raise ShuttingDown("The broker is shutting down")
-        look = self._settings.disk.now()
-        if self._settings.keeps_file and look.disk.free_bytes < FULL_BYTES:
-            raise ServiceUnavailable("The broker's disk is full", reason="disk_full", free_bytes=look.disk.free_bytes)
-        await self._broker.gate.run(lambda tx: tx.one("SELECT value FROM meta WHERE key = 'epoch'"))
-        return _json({"status": "ready", **({"problems": look.problems} if look.problems else {})})
-
-    async def _metrics(self, _: Request) -> Response:
-        metrics = self._broker.metrics
-        return Response(metrics.render(), media_type=metrics.content_type)
-
-    async def _create(self, request: Request) -> Response:
-        if not self._settings.open_creation and not self._has_token(request):
-            raise CreationRefused("Making a mesh needs the broker's creation token")
-        asked = await _body(request, CreateMesh)
-        rule = FoundMesh(
-            asked.slug, asked.name, self._settings.public_url, self._broker.policy, secrets.token_bytes(32)
-        )
-        mesh, invite = await self._broker.gate.run(rule)
-        return _json(MeshCreated(mesh.mesh_id, mesh.slug, invite), 201)
-
-    async def _meshes(self, request: Request) -> Response:
-        self._must_be_operator(request)
-        return _json({"meshes": await self._broker.gate.run(all_limits)})
-
-    async def _change_limits(self, request: Request) -> Response:
-        self._must_be_operator(request)
-        return _json(await self._broker.gate.run(ChangeLimits(await _body(request, SetLimits))))
-
-    def _must_be_operator(self, request: Request) -> None:
-        if not self._has_token(request):
+    def admit(self, endpoint: Endpoint[Any], visit: Visit) -> Key | None:
+        creates = endpoint.path == MESHES_PATH and endpoint.method == "POST"
+        if not (creates and self._settings.open_creation) and not self._has_token(visit):
+            if creates:
+                raise CreationRefused("Making a mesh needs the broker's creation token")
             raise OperatorOnly("What meshes may hold is the business of the broker's operator")
+        return self.address(visit)
 
-    async def _join(self, request: Request) -> Response:
-        done = await self._broker.gate.run(Join(await _body(request, JoinMesh)))
-        for notice in done.notices:
-            self._broker.tell(done.mesh_id, notice)
-        return _json(done.result["joined"], 201 if done.result["created"] else 200)
+    def admit_stranger(self, endpoint: Endpoint[Any], visit: Visit) -> None:
+        visit.take(self.strangers, self.address(visit))
 
-    def _has_token(self, request: Request) -> bool:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(
-            token.encode(), self._settings.creation_token.encode()
-        )
+    def admit_upgrade(self, visit: Visit) -> Key | None:
+        return self.address(visit)
 
-    def _answering(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        """The handler, with every failure as an answer of the one shape."""
+    def address(self, visit: Visit) -> str:
+        if self._settings.trusted_proxy:
+            # The last one in the list is the one that our proxy saw; what stands before it anybody may have written.
+            said = visit.headers.get(b"x-forwarded-for", b"").rpartition(b",")[2].strip()
+            if said:
+                return said.decode("latin-1")
+        return visit.address
 
-        async def answering(request: Request) -> Response:
-            try:
-                if "origin" in request.headers:
-                    raise OriginForbidden("No page has business with a broker")
-                return await handler(request)
-            except ParleyError as error:
-                return _refusal(error)
-
-        return answering
+    def _has_token(self, visit: Visit) -> bool:
+        return hmac.compare_digest(visit.token, self._settings.creation_token.encode())
 
 
-async def _body(request: Request, kind: type[T]) -> T:
-    declared = request.headers.get("content-length", "").encode()
-    data = await read_body(request.receive, declared, BODY_BYTES_MAX)
-    return decode_body(msgspec.json.Decoder(kind).decode, data)
+def broker_shell(front: Front, clock: Clock) -> Shell[Front]:
+    """The routes and the WebSocket of one broker."""
+    broker = front.broker
+    config = socket_config(broker)
+
+    def open_socket(_: Visit, connection: HttpConnection) -> BrokerSocket:
+        if broker.connections >= CONNECTIONS_MAX:
+            raise too_many("connections", CONNECTIONS_MAX)
+        return BrokerSocket(config, connection.server_state, {})
+
+    return Shell(
+        front,
+        ENDPOINTS,
+        BrokerDoor(front, clock),
+        log=broker.log,
+        metrics=broker.metrics,
+        metric_prefix="parley_broker",
+        headers=((b"x-instance-id", broker.setting.broker_instance.encode()),),
+        upgrades={SOCKET_PATH: open_socket},
+    )
 
 
-def _json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    safe = {name.decode(): value.decode() for name, value in SECURITY_HEADERS}
-    content = msgspec.json.encode(body)
-    return Response(content, status, {**safe, **(headers or {})}, "application/json")
+async def health(front: Front, call: Call) -> Answer:
+    setting, problems = front.broker.setting, front.settings.disk.seen.problems
+    status = "degraded" if problems else "ok"
+    return Answer(
+        200,
+        BrokerHealth(status, front.settings.version, setting.broker_id, setting.broker_instance, problems),
+    )
 
 
-def _refusal(error: ParleyError) -> Response:
-    headers = {name.decode(): value.decode() for name, value in refusal_headers(error)}
-    return _json(error_body(error), error.status, headers)
+async def ready(front: Front, call: Call) -> Answer:
+    if front.broker.stopping:
+        raise ShuttingDown("The broker is shutting down")
+    look = front.settings.disk.now()
+    if front.settings.keeps_file and look.disk.free_bytes < FULL_BYTES:
+        raise ServiceUnavailable("The broker's disk is full", reason="disk_full", free_bytes=look.disk.free_bytes)
+    await front.broker.gate.run(lambda tx: tx.one("SELECT value FROM meta WHERE key = 'epoch'"))
+    return Answer(200, BrokerReady("ready", look.problems))
 
 
-async def _on_http_error(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    if status == 405:
-        allowed = [route.method for route in ROUTES if route.path == request.url.path]
-        return _refusal(MethodNotAllowed(request.method, allowed))
-    return _refusal(NotFound(f"There is no {request.url.path}") if status == 404 else InternalError())
+async def metrics(front: Front, call: Call) -> Answer:
+    shown = front.broker.metrics
+    return Answer(200, shown.render(), shown.content_type.encode())
+
+
+async def openapi(front: Front, call: Call) -> Answer:
+    return Answer(200, front.openapi_json)
+
+
+async def create_mesh(front: Front, call: Call) -> Answer:
+    asked = cast(CreateMesh, call.body)
+    rule = FoundMesh(asked.slug, asked.name, front.settings.public_url, front.broker.policy, secrets.token_bytes(32))
+    mesh, invite = await front.broker.gate.run(rule)
+    return Answer(201, MeshCreated(mesh.mesh_id, mesh.slug, invite))
+
+
+async def list_meshes(front: Front, call: Call) -> Answer:
+    return Answer(200, Meshes(await front.broker.gate.run(all_limits)))
+
+
+async def change_limits(front: Front, call: Call) -> Answer:
+    return Answer(200, await front.broker.gate.run(ChangeLimits(cast(SetLimits, call.body))))
+
+
+async def join(front: Front, call: Call) -> Answer:
+    done = await front.broker.gate.run(Join(cast(JoinMesh, call.body)))
+    for notice in done.notices:
+        front.broker.tell(done.mesh_id, notice)
+    return Answer(201 if done.result["created"] else 200, done.result["joined"])
+
+
+ENDPOINTS: Final[tuple[Endpoint[Front], ...]] = (
+    Endpoint(
+        "GET",
+        HEALTH_PATH,
+        health,
+        "whether the process answers: version, broker id, and what is degraded; never asks the database",
+        {200: BrokerHealth},
+        public=True,
+    ),
+    Endpoint(
+        "GET",
+        READY_PATH,
+        ready,
+        "200 when the database answers, its disk has room and nobody stops the broker; else 503",
+        {200: BrokerReady},
+        (ServiceUnavailable, ShuttingDown),
+        public=True,
+    ),
+    Endpoint(
+        "GET",
+        METRICS_PATH,
+        metrics,
+        "metrics in Prometheus' text form",
+        {200: bytes},
+        public=True,
+        content_type="text/plain",
+    ),
+    Endpoint("GET", OPENAPI_PATH, openapi, "this API as an OpenAPI document", {200: dict}, public=True),
+    Endpoint(
+        "POST",
+        MESHES_PATH,
+        create_mesh,
+        "make a mesh; needs the creation token unless everybody may create",
+        {201: MeshCreated},
+        (CreationRefused,),
+        body=CreateMesh,
+    ),
+    Endpoint(
+        "GET",
+        MESHES_PATH,
+        list_meshes,
+        "all meshes with their limits; needs the creation token, whoever may create",
+        {200: Meshes},
+        (OperatorOnly,),
+    ),
+    Endpoint(
+        "PATCH",
+        MESHES_PATH,
+        change_limits,
+        "change what a mesh may hold; needs the creation token, whoever may create",
+        {200: MeshLimits},
+        (OperatorOnly, NotFound),
+        body=SetLimits,
+    ),
+    Endpoint(
+        "POST", JOIN_PATH, join, "become a member by an invite", {201: Joined, 200: Joined}, body=JoinMesh, public=True
+    ),
+)

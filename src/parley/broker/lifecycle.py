@@ -9,6 +9,7 @@ import asyncio
 import os
 import secrets
 import signal
+import ssl
 import threading
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,18 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import uvicorn
 import uvloop
 from structlog.typing import FilteringBoundLogger
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from parley.broker.gate import Gate, LaneGate, SqliteGate
-from parley.broker.http import Api, HttpSettings
+from parley.broker.http import Front, HttpSettings, broker_shell
 from parley.broker.instances import Instance, announced
 from parley.broker.policy import DEFAULT_POLICY, Policy
 from parley.broker.rules.founding import FoundFirst, FoundMesh
 from parley.broker.rules.presence import forget_all_connections
-from parley.broker.server import CLOSE_SECONDS, FRAME_BYTES_MAX, Broker
+from parley.broker.server import CONNECTIONS_MAX as BROKER_CONNECTIONS_MAX
+from parley.broker.server import Broker
 from parley.broker.session import Setting
 from parley.broker.sqlite_store import SqliteStore, open_sqlite_store
 from parley.broker.store import BrokerStore
@@ -40,6 +40,7 @@ from parley.core.ids import new_uuid
 from parley.core.metrics import BROKER_METRICS
 from parley.serve import BoundSocket, DiskWatch, InstanceLock, TokenStore, bind, check_bind, register_secret
 from parley.serve.metrics import Metrics
+from parley.serve.server import CONNECTIONS_MAX, HttpServer
 from parley.sqlite import Checkpointer, Synchronous
 
 DEFAULT_PORT: Final = 4717
@@ -215,15 +216,17 @@ class _Serving:
         broker = Broker(setting, gate, self._clock, metrics, self._log)
         loop = asyncio.get_running_loop()
         store.listen(lambda heard: loop.call_soon_threadsafe(broker.on_signal, heard) and None)
-        server = self._server(broker)
-        serving = asyncio.create_task(server.serve(sockets=[self._bound.socket]))
+        shell = broker_shell(Front(broker, self._http_settings()), self._clock)
+        server = HttpServer(
+            shell, self._bound.socket, tls=_tls(options), connections_max=BROKER_CONNECTIONS_MAX + CONNECTIONS_MAX
+        )
         timing = asyncio.create_task(broker.run_timers())
         watching = [
             asyncio.create_task(self._check_now_and_then(metrics)),
             asyncio.create_task(self._watch_disk(metrics)),
         ]
         try:
-            await _until_started(server, serving)
+            await server.start()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._stopping.set)
             ready = await self._ready(gate)
@@ -231,13 +234,14 @@ class _Serving:
             self._on_ready(ready)
             stop = asyncio.create_task(self._stopping.wait())
             outdated = asyncio.create_task(broker.outdated.wait())
-            await asyncio.wait({stop, serving, timing, outdated}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stop, timing, outdated}, return_when=asyncio.FIRST_COMPLETED)
             stop.cancel()
             outdated.cancel()
         finally:
             for task in watching:
                 task.cancel()
-            await self._end(broker, gate, checkpointer, server, serving, timing)
+            shell.door.in_flight.close()
+            await self._end(broker, gate, checkpointer, server, timing)
         return Exit.OK if self._stopping.is_set() else Exit.ERROR
 
     async def _watch_disk(self, metrics: Metrics) -> None:
@@ -321,69 +325,43 @@ class _Serving:
         broker: Broker,
         gate: Gate,
         checkpointer: Checkpointer | None,
-        server: uvicorn.Server,
-        serving: "asyncio.Task[None]",
+        server: HttpServer,
         timing: "asyncio.Task[None]",
     ) -> None:
-        for task in (serving, timing):
-            error = task.exception() if task.done() and not task.cancelled() else None
-            if error is not None:
-                self._log.error("broker_failed", exc_info=error)
+        error = timing.exception() if timing.done() and not timing.cancelled() else None
+        if error is not None:
+            self._log.error("broker_failed", exc_info=error)
         timing.cancel()
         try:
             await asyncio.wait_for(broker.stop(), self._options.drain_seconds)
         except TimeoutError:
             self._log.warning("drain_timed_out")
-        server.should_exit = True
-        await asyncio.gather(serving, timing, return_exceptions=True)
+        await server.stop(self._options.drain_seconds)
+        await asyncio.gather(timing, return_exceptions=True)
         await gate.stop()
         if checkpointer is not None:
             checkpointer.stop(timeout=self._options.drain_seconds)
         self._log.info("stopped")
 
-    def _server(self, broker: Broker) -> uvicorn.Server:
+    def _http_settings(self) -> HttpSettings:
         options = self._options
-        settings = HttpSettings(
-            self._tokens.current, options.open_creation, self._url, options.version, self._disk, self._keeps_file
-        )
-        return _Server(
-            uvicorn.Config(
-                Api(broker, settings).app(),
-                ws=_Protocol,
-                ws_max_size=FRAME_BYTES_MAX,
-                ws_ping_interval=None,
-                ws_per_message_deflate=False,  # what is sealed does not get smaller
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                date_header=False,
-                ssl_certfile=options.tls_cert,
-                ssl_keyfile=options.tls_key,
-                timeout_graceful_shutdown=max(1, round(options.drain_seconds)),
-            )
+        return HttpSettings(
+            self._tokens.current,
+            options.open_creation,
+            self._url,
+            options.version,
+            self._disk,
+            self._keeps_file,
+            options.trusted_proxy,
         )
 
 
-class _Protocol(WebSocketsSansIOProtocol):
-    """uvicorn's own, but for a peer that reads no more: what it does not take is dropped soon after the end."""
-
-    async def run_asgi(self) -> None:
-        await super().run_asgi()
-        self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, without its signal handlers: the life cycle above owns the signals."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-
-async def _until_started(server: uvicorn.Server, serving: "asyncio.Task[None]") -> None:
-    while not server.started:
-        if serving.done():
-            raise StartupFailed("The server ended before it had started") from serving.exception()
-        await asyncio.sleep(0.005)
+def _tls(options: BrokerOptions) -> ssl.SSLContext | None:
+    if options.tls_cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(options.tls_cert, options.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise StartupFailed(f"The certificate {options.tls_cert} cannot be used: {error}") from error
+    return context

@@ -65,7 +65,7 @@ class Broker:
         self.metrics = metrics
         self.stopping = False
         self._clock = clock
-        self._log = log
+        self.log = log
         self._loop = asyncio.get_running_loop()
         self._fanout = Fanout()
         self._changes = PeerChanges()
@@ -74,6 +74,11 @@ class Broker:
         self._idle = asyncio.Event()
         self.outdated = asyncio.Event()
         """Set when another store has taken the place of the one that is served."""
+
+    @property
+    def connections(self) -> int:
+        """How many daemons are connected here."""
+        return len(self._lines)
 
     @property
     def policy(self) -> Policy:
@@ -87,7 +92,7 @@ class Broker:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One WebSocket, from its upgrade to its end."""
         await receive()  # the request to connect
-        if self.stopping or _has_origin(scope) or len(self._lines) >= CONNECTIONS_MAX:
+        if self.stopping:
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
             return
         await send({"type": "websocket.accept"})
@@ -135,7 +140,7 @@ class Broker:
     def on_signal(self, signal: Signal) -> None:
         """What another broker on the same database did."""
         if signal.restored:
-            self._log.error("store_was_restored", hint="start the broker again")
+            self.log.error("store_was_restored", hint="start the broker again")
             self.outdated.set()
         self._wake(signal.wake)
         self._expel(signal.expel)
@@ -171,7 +176,7 @@ class Broker:
         match effect:
             case Joined(mesh_id, member_id, replaced):
                 self._fanout.add(line.session.connection_id, mesh_id, member_id)
-                self._log.info("connected", connection=line.session.connection_id, member=member_id)
+                self.log.info("connected", connection=line.session.connection_id, member=member_id)
                 for connection_id in replaced:
                     self._replace(connection_id)
             case Wake(member_ids):
@@ -189,7 +194,7 @@ class Broker:
         self._under_way.discard(future)
         error = future.exception()
         if error is not None and not isinstance(error, ParleyError):
-            self._log.error("rule_failed", exc_info=error)
+            self.log.error("rule_failed", exc_info=error)
         outcome: Outcome[Any] = (
             Outcome(future.result())
             if error is None
@@ -264,7 +269,7 @@ class Broker:
         try:
             return await self.gate.run(rule)
         except ParleyError as error:
-            self._log.warning("housekeeping_failed", code=error.code, problem=str(error))
+            self.log.warning("housekeeping_failed", code=error.code, problem=str(error))
             return None
 
 
@@ -360,8 +365,3 @@ class Line:
             self._ending, self.close_code = close, close.code
             self._patience = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self.give_up)
         self._changed.set()
-
-
-def _has_origin(scope: Scope) -> bool:
-    """Only a browser says where a page came from, and no page has business here."""
-    return any(name == b"origin" for name, _ in scope["headers"])

@@ -1,6 +1,6 @@
 """The catalogue of a daemon's metrics, as for a hub."""
 
-from parley.core.metrics import MIB, MetricSpec
+from parley.core.metrics import MIB, MetricSpec, request_metrics
 
 DAEMON_METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_daemon_meshes", "gauge", "meshes that the daemon serves"),
@@ -28,7 +28,5 @@ DAEMON_METRICS: tuple[MetricSpec, ...] = (
     MetricSpec(
         "parley_daemon_hook_runs_total", "counter", "runs of hooks, by what became of them", ("hook", "outcome")
     ),
-    MetricSpec("parley_daemon_requests_total", "counter", "requests answered", ("endpoint", "status")),
-    MetricSpec("parley_daemon_request_seconds", "histogram", "time to answer a request", ("endpoint",)),
-    MetricSpec("parley_daemon_auth_failures_total", "counter", "requests refused with 401", warn=10),
+    *request_metrics("parley_daemon"),
 )

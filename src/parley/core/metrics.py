@@ -17,11 +17,24 @@ class MetricSpec(NamedTuple):
 
 MIB = 1024 * 1024
 
+
+def request_metrics(prefix: str) -> tuple[MetricSpec, ...]:
+    """What every server counts of its requests."""
+    return (
+        MetricSpec(f"{prefix}_requests_total", "counter", "HTTP requests answered", ("endpoint", "status")),
+        MetricSpec(f"{prefix}_request_seconds", "histogram", "time to answer an HTTP request", ("endpoint",)),
+        MetricSpec(
+            f"{prefix}_unavailable_total", "counter", "requests refused with 503", ("reason",), warn=10, critical=50
+        ),
+        MetricSpec(f"{prefix}_auth_failures_total", "counter", "requests refused with 401", warn=10),
+        MetricSpec(f"{prefix}_rate_limited_total", "counter", "requests refused with 429", warn=100),
+    )
+
+
 METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_events_total", "counter", "events appended to the log", ("name",)),
     MetricSpec("parley_event_id", "gauge", "newest event id"),
-    MetricSpec("parley_requests_total", "counter", "HTTP requests answered", ("endpoint", "status")),
-    MetricSpec("parley_request_seconds", "histogram", "time to answer an HTTP request", ("endpoint",)),
+    *request_metrics("parley"),
     MetricSpec("parley_write_batch_size", "histogram", "writes that shared one commit"),
     MetricSpec("parley_commit_seconds", "histogram", "time of one commit, the sync to disk included"),
     MetricSpec("parley_writes_waiting", "gauge", "writes in the queue", warn=1_000, critical=8_000),
@@ -47,9 +60,6 @@ METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_disk_free_ratio", "gauge", "free share of the database's disk", (), 0.10, 0.05, low_is_bad=True),
     MetricSpec("parley_checkpoint_age_seconds", "gauge", "time since the last checkpoint that succeeded", warn=600),
     MetricSpec("parley_checkpoint_failures_total", "counter", "checkpoints that failed", warn=1),
-    MetricSpec("parley_unavailable_total", "counter", "requests refused with 503", ("reason",), warn=10, critical=50),
-    MetricSpec("parley_auth_failures_total", "counter", "requests refused with 401", warn=10),
-    MetricSpec("parley_rate_limited_total", "counter", "requests refused with 429", warn=100),
     MetricSpec("parley_jobs_waiting", "gauge", "messages that wait for a plugin", warn=10_000),
     MetricSpec("parley_jobs_failed", "gauge", "messages that a plugin was tried on for the last time", warn=100),
     MetricSpec("parley_jobs_oldest_seconds", "gauge", "how long the oldest waiting job has been waiting", warn=600),
@@ -87,6 +97,7 @@ BROKER_METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_broker_checks_total", "counter", "looks at all that the store holds, by outcome", ("outcome",)),
     MetricSpec("parley_broker_orphans", "gauge", "rows that did not fit at the last look", warn=1),
     MetricSpec("parley_broker_audits_broken", "gauge", "audit chains that did not hold at the last look", warn=1),
+    *request_metrics("parley_broker"),
 )
 """What a broker counts; its own ``/metrics`` shows these."""
 

@@ -9,14 +9,13 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import uvicorn
 import uvloop
 from structlog.typing import FilteringBoundLogger
 
@@ -30,14 +29,14 @@ from parley.core.files import write_atomic
 from parley.core.ids import new_uuid
 from parley.daemon.daemon import Daemon
 from parley.daemon.home import prepare_home
-from parley.daemon.http.about import metrics_route
-from parley.daemon.http.protocol import DaemonHttpProtocol
-from parley.daemon.http.shell import Api, Endpoint, Transport
-from parley.daemon.http.table import ENDPOINTS, METRICS_PATH
+from parley.daemon.http.door import DaemonDoor, Transport, refusal
+from parley.daemon.http.table import ENDPOINTS, metrics_endpoint
 from parley.daemon.identity import HostId, judge_host, this_host, write_record
 from parley.daemon.leaving import leave_all
 from parley.serve import BoundSocket, InFlight, InstanceLock, RateLimiter, TokenStore, bind, register_secret
 from parley.serve.metrics import Metrics
+from parley.serve.server import HttpServer
+from parley.serve.shell import Shell
 from parley.wire.daemon_home import DaemonHome
 
 DRAIN_SECONDS = 10.0
@@ -190,16 +189,16 @@ class _Serving:
         if self._tcp is None and self._settings.ipc.tcp_enabled:
             self._log.info("port_left_out", why="this is a container; ipc.tcp_in_container opens the port all the same")
         in_flight = InFlight()
-        servers = [_server(api) for api in self._apis(daemon, in_flight)]
         sockets = [self._unix, *([] if self._tcp is None else [self._tcp.socket])]
-        tasks = [
-            asyncio.create_task(server.serve(sockets=[listening]))
-            for server, listening in zip(servers, sockets, strict=True)
+        servers = [
+            HttpServer(shell, listening)
+            for shell, listening in zip(self._shells(daemon, in_flight), sockets, strict=True)
         ]
         watching = asyncio.create_task(self._watch_token())
         try:
             await daemon.start()
-            await _until_started(servers, tasks)
+            for server in servers:
+                await server.start()
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self._stopping.set)
             await daemon.tried(TRY_SECONDS)
@@ -207,15 +206,15 @@ class _Serving:
                 raise daemon.refusal
             self._log.info("daemon_started", instance_id=self._instance_id, meshes=len(daemon.meshes))
             self._options.on_ready(self._announcement(daemon))
-            await self._until_over(daemon, tasks)
+            await self._until_over(daemon)
         finally:
             watching.cancel()
             in_flight.close()
             await in_flight.wait_empty(DRAIN_SECONDS)
             daemon.feed.close()
             for server in servers:
-                server.should_exit = True
-            await asyncio.gather(*tasks, watching, return_exceptions=True)
+                await server.stop(DRAIN_SECONDS)
+            await asyncio.gather(watching, return_exceptions=True)
             if self._options.ephemeral:
                 await leave_all(daemon)
             await daemon.stop()
@@ -224,36 +223,40 @@ class _Serving:
             raise daemon.refusal
         return Exit.OK if self._stopping.is_set() else Exit.ERROR
 
-    def _apis(self, daemon: Daemon, in_flight: InFlight) -> list[Api]:
+    def _shells(self, daemon: Daemon, in_flight: InFlight) -> list[Shell[Daemon]]:
         metrics = Metrics(self._clock, DAEMON_METRICS)
-        limiter = RateLimiter(self._settings.ipc.rate_per_second, self._settings.ipc.rate_per_second, self._clock)
+        rate = self._settings.ipc.rate_per_second
+        limiter, strangers = RateLimiter(rate, rate, self._clock), RateLimiter(rate, rate, self._clock)
 
         def heed(settings: DaemonSettings) -> None:
-            limiter.limit(settings.ipc.rate_per_second, settings.ipc.rate_per_second)
+            for each in (limiter, strangers):
+                each.limit(settings.ipc.rate_per_second, settings.ipc.rate_per_second)
             self._tokens.grace_seconds = settings.daemon.token_grace_seconds
 
         daemon.on_settings = heed
-        shown = Endpoint("GET", METRICS_PATH, metrics_route(metrics), "metrics in Prometheus' text form")
         transports: list[tuple[Transport, int]] = [("unix", 0)]
         if self._tcp is not None:
             transports.append(("tcp", self._tcp.port))
         return [
-            Api(
+            daemon_shell(
                 daemon,
-                (*ENDPOINTS, shown),
-                transport=transport,
-                tokens=self._tokens,
-                in_flight=in_flight,
-                limiter=limiter,
-                metrics=metrics,
-                port=port,
+                DaemonDoor(
+                    daemon,
+                    transport,
+                    self._tokens,
+                    in_flight=in_flight,
+                    limiter=limiter,
+                    strangers=strangers,
+                    port=port,
+                ),
+                metrics,
             )
             for transport, port in transports
         ]
 
-    async def _until_over(self, daemon: Daemon, tasks: "list[asyncio.Task[None]]") -> None:
+    async def _until_over(self, daemon: Daemon) -> None:
         waits = [asyncio.create_task(self._stopping.wait()), asyncio.create_task(daemon.ended.wait())]
-        await asyncio.wait({*waits, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
 
@@ -284,34 +287,18 @@ class _Serving:
         }
 
 
-class _Server(uvicorn.Server):
-    """uvicorn, without its signal handlers: the life cycle above owns the signals."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-
-def _server(api: Api) -> uvicorn.Server:
-    return _Server(
-        uvicorn.Config(
-            api,
-            http=DaemonHttpProtocol,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=round(DRAIN_SECONDS),
-        )
+def daemon_shell(daemon: Daemon, door: DaemonDoor, metrics: Metrics) -> Shell[Daemon]:
+    """The daemon's API behind the door of one transport."""
+    return Shell(
+        daemon,
+        (*ENDPOINTS, metrics_endpoint(metrics)),
+        door,
+        log=daemon.log,
+        metrics=metrics,
+        metric_prefix="parley_daemon",
+        headers=((b"x-instance-id", daemon.instance_id.encode()),),
+        refusal=refusal,
     )
-
-
-async def _until_started(servers: list[uvicorn.Server], tasks: "list[asyncio.Task[None]]") -> None:
-    while not all(server.started for server in servers):
-        if any(task.done() for task in tasks):
-            raise StartupFailed("A server ended before it had started")
-        await asyncio.sleep(0.005)
 
 
 def _remove(path: Path) -> None:

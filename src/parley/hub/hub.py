@@ -5,20 +5,19 @@ import os
 import secrets
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
 from parley.core.clock import Clock
-from parley.core.errors import DatabaseCorrupt, ParleyError, ServiceUnavailable, StartupFailed
+from parley.core.errors import DatabaseCorrupt, ServiceUnavailable, StartupFailed
 from parley.core.settings import Settings
 from parley.hub.derived.derived import Derived
 from parley.hub.derived.loading import PluginSource
 from parley.hub.feed import Feed
+from parley.hub.http.door import HubDoor
 from parley.hub.http.guest import Guest, guest_endpoints
-from parley.hub.http.openapi import openapi_document
-from parley.hub.http.shell import Shell
-from parley.hub.http.table import ENDPOINTS
+from parley.hub.http.table import ABOUT, ENDPOINTS
 from parley.hub.large_moves import Moves
 from parley.hub.monitor import Monitor
 from parley.hub.page_access import PageAccess
@@ -26,7 +25,12 @@ from parley.hub.presence import Presence
 from parley.hub.spool import Spool
 from parley.hub.store import Store
 from parley.hub.sweeper import Sweeper
-from parley.serve import InFlight, Metrics, RateLimiter, TokenStore, register_secret
+from parley.hub.ws import FeedConnection
+from parley.serve import Metrics, TokenStore, register_secret
+from parley.serve.door import Visit
+from parley.serve.http import HttpConnection
+from parley.serve.openapi import openapi_document
+from parley.serve.shell import Shell, too_many
 from parley.sqlite import Checkpointer, open_writer
 from parley.wire.answers import Health, Status
 from parley.wire.server_file import PROTOCOL_VERSION, WIRE_SCHEMA_VERSION
@@ -35,10 +39,8 @@ from parley.workspace.layout import Workspace
 from parley.workspace.log import StoredEvent, encode_json
 from parley.workspace.queries.coordination import count_coordination
 
-if TYPE_CHECKING:
-    from parley.hub.ws import FeedConnection
-
 GUEST_PASS_BYTES: Final = 16
+FEED_PATH: Final = "/ws"
 
 
 class Hub:
@@ -75,10 +77,8 @@ class Hub:
         self.damaged = False
         self.feeds_peak = 0
         self.metrics = Metrics(clock)
-        self.in_flight = InFlight()
-        limits = settings.rate_limits
-        self.limiter = RateLimiter(limits.per_connection, limits.overall, clock) if limits.enabled else None
-        self.strangers = RateLimiter(limits.per_connection, limits.overall, clock) if limits.enabled else None
+        self.door = HubDoor(self)
+        self.in_flight = self.door.in_flight
         self._stop = stop
         self._token_changed = token_changed
         self._feeds: set[FeedConnection] = set()
@@ -113,7 +113,17 @@ class Hub:
         self.checkpointer.start()
         self.guests = guests
         self.guest_pass = secrets.token_hex(GUEST_PASS_BYTES).encode()
-        self.app = Shell(self, ENDPOINTS + tuple(each for guest in guests for each in guest_endpoints(guest)))
+        self.app = Shell(
+            self,
+            ENDPOINTS + tuple(each for guest in guests for each in guest_endpoints(guest)),
+            self.door,
+            log=log,
+            metrics=self.metrics,
+            metric_prefix="parley",
+            headers=((b"x-instance-id", instance_id.encode()), (b"x-protocol-version", PROTOCOL_VERSION.encode())),
+            logged=settings.log.requests,
+            upgrades={FEED_PATH: self._open_feed},
+        )
         self.spool = Spool(self)
 
     @property
@@ -126,7 +136,7 @@ class Hub:
 
     @cached_property
     def openapi_json(self) -> bytes:
-        return encode_json(openapi_document(ENDPOINTS))
+        return encode_json(openapi_document(ENDPOINTS, ABOUT))
 
     def health(self) -> Health:
         problems = self.monitor.problems
@@ -171,12 +181,18 @@ class Hub:
         if not busy and (self.clock.monotonic() - self._used) * 1000 >= limit_ms:
             self._stop("idle")
 
-    def feed_opened(self, connection: "FeedConnection") -> None:
+    def _open_feed(self, visit: Visit, connection: HttpConnection) -> FeedConnection:
+        most = self.settings.websocket.connections_max
+        if len(self._feeds) >= most:
+            raise too_many("feeds", most)
+        return FeedConnection(self, visit, connection.connections)
+
+    def feed_opened(self, connection: FeedConnection) -> None:
         self._feeds.add(connection)
         self.feeds_peak = max(self.feeds_peak, len(self._feeds))
         self.touch()
 
-    def feed_closed(self, connection: "FeedConnection", code: int) -> None:
+    def feed_closed(self, connection: FeedConnection, code: int) -> None:
         self._feeds.discard(connection)
         self.metrics.inc("parley_ws_closed_total", 1, str(code))
         self.touch()
@@ -213,16 +229,6 @@ class Hub:
             self.log.warning("token", problem=warning)
         if reloaded.changed:
             self._take_over_token()
-
-    def note_refusal(self, error: ParleyError) -> None:
-        """Counts what an operator watches for."""
-        if error.status == 401:
-            self.metrics.inc("parley_auth_failures_total")
-        elif error.status == 429:
-            self.metrics.inc("parley_rate_limited_total")
-        elif error.status == 503:
-            reason = error.details.get("reason", error.code.lower())
-            self.metrics.inc("parley_unavailable_total", 1, str(reason))
 
     def _take_over_token(self) -> None:
         register_secret(self.tokens.current)

@@ -10,14 +10,13 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 import msgspec
-import uvicorn
 import uvloop
 from structlog.typing import FilteringBoundLogger
 
@@ -30,11 +29,10 @@ from parley.core.settings import Settings
 from parley.hub.agentlip import agentlip_kept_out
 from parley.hub.derived.loading import PluginSource
 from parley.hub.http.guest import Guest
-from parley.hub.http.protocol import HubHttpProtocol
 from parley.hub.hub import Hub
 from parley.hub.last_port import recall_port, remember_port
-from parley.hub.ws import feed_protocol
 from parley.serve import BoundSocket, InstanceLock, TokenStore, bind, check_bind, register_secret
+from parley.serve.server import CONNECTIONS_MAX, HttpServer
 from parley.sqlite import checkpoint_once, close_quietly, integrity_check, open_writer, translate
 from parley.wire.server_file import ServerFile
 from parley.workspace.layout import Workspace
@@ -154,14 +152,14 @@ class _Serving:
             stop=self._ask_to_stop,
             token_changed=self._write_server_file,
         )
-        server = _server(hub, self._settings)
-        serving = asyncio.create_task(server.serve(sockets=[self._bound.socket]))
+        feeds_max = self._settings.websocket.connections_max
+        server = HttpServer(hub.app, self._bound.socket, connections_max=CONNECTIONS_MAX + feeds_max)
         watching = asyncio.create_task(hub.monitor.run())
         sweeping = asyncio.create_task(hub.sweeper.run())
         spooling: asyncio.Task[None] | None = None
         try:
             await hub.derived.start()
-            await _until_started(server, serving)
+            await server.start()
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self._ask_to_stop, signal.Signals(number).name)
             hub.spool.open()
@@ -171,13 +169,13 @@ class _Serving:
             self._log.info("started", port=self._bound.port, instance_id=self._instance_id, moves_resumed=resumed)
             self._options.on_ready(server_file)  # last: whoever is told finds all of it, the line in the log too
             stop = asyncio.create_task(self._stopping.wait())
-            await asyncio.wait({stop, serving, watching, sweeping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stop, watching, sweeping}, return_when=asyncio.FIRST_COMPLETED)
             stop.cancel()
-            self._tell_of_failure(serving, watching, sweeping)
+            self._tell_of_failure(watching, sweeping)
         finally:
             if spooling is not None:
                 spooling.cancel()
-            await self._end(hub, server, serving, (watching, sweeping))
+            await self._end(hub, server, (watching, sweeping))
         if hub.damaged:
             return Exit.CORRUPT
         return Exit.OK if self._stopping.is_set() and hub.store.writer.writer.death is None else Exit.ERROR
@@ -185,8 +183,7 @@ class _Serving:
     async def _end(
         self,
         hub: Hub,
-        server: uvicorn.Server,
-        serving: "asyncio.Task[None]",
+        server: HttpServer,
         watching: "Sequence[asyncio.Task[None]]",
     ) -> None:
         self._log.info("stopping", reason=self._reason)
@@ -199,8 +196,8 @@ class _Serving:
             task.cancel()
         await hub.sweeper.stop()
         hub.close_feeds(1001, "Server shutting down")
-        server.should_exit = True
-        await asyncio.gather(serving, *watching, return_exceptions=True)
+        await server.stop(self._settings.hub.drain_seconds)
+        await asyncio.gather(*watching, return_exceptions=True)
         for guest in hub.guests:
             await guest.aclose()
         drained = await hub.store.close(self._settings.hub.drain_seconds)
@@ -255,38 +252,6 @@ class _Serving:
         close_quietly(connection)
         if result.error is not None:
             self._log.warning("checkpoint_failed", problem=str(result.error))
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, without its signal handlers: the life cycle above owns the signals."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-
-def _server(hub: Hub, settings: Settings) -> uvicorn.Server:
-    return _Server(
-        uvicorn.Config(
-            hub.app,
-            http=HubHttpProtocol,
-            ws=feed_protocol(hub),
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=max(1, round(settings.hub.drain_seconds)),
-        )
-    )
-
-
-async def _until_started(server: uvicorn.Server, serving: "asyncio.Task[None]") -> None:
-    while not server.started:
-        if serving.done():
-            raise StartupFailed("The server ended before it had started") from serving.exception()
-        await asyncio.sleep(0.005)
 
 
 def _own_names(host: str) -> frozenset[str]:

@@ -175,7 +175,7 @@ class Spool:
             answer = await self._answer(request)
             self._count("answered")
         except ParleyError as refusal:
-            self._hub.note_refusal(refusal)
+            self._hub.app.note_refusal(refusal)
             self._count("refused")
             answer = SpoolAnswer(name, refusal.status, encode_json(error_body(refusal)).decode())
         path = self._answers / name

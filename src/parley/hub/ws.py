@@ -1,7 +1,7 @@
 """``/ws``: the feed on a socket.
 
-uvicorn hands an upgrade request to the protocol class made here. ``websockets`` does the handshake and parses what
-the client sends; what the hub sends is written straight to the transport, because the feed's frames are already made
+The shell has admitted the caller before a connection comes here. ``websockets`` does the handshake and parses what the
+client sends; what the hub sends is written straight to the transport, because the feed's frames are already made
 and the same bytes go to many sockets. The rules of the feed are in ``feed``; this is its shell: a socket, timers, and
 reads on a thread.
 """
@@ -9,37 +9,24 @@ reads on a thread.
 import asyncio
 import logging
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import parse_qs
 
 import msgspec
-from uvicorn.config import Config
-from uvicorn.server import ServerState
-from websockets.datastructures import Headers
 from websockets.exceptions import PayloadTooBig
 from websockets.frames import CloseCode, Frame, Opcode
-from websockets.http11 import Request, Response
+from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from parley.core.errors import (
     CursorExpired,
-    HostForbidden,
-    InvalidAuth,
-    InvalidInput,
-    MissingAuth,
-    NotFound,
-    OriginForbidden,
     ParleyError,
-    ServiceUnavailable,
-    ShuttingDown,
 )
 from parley.core.limits import SUBSCRIPTIONS_MAX
 from parley.hub.feed import Subscriber
+from parley.hub.http.door import Proof
 from parley.hub.replay import Filter, frame, read_batch
-from parley.serve import SECURITY_HEADERS, host_allowed, origin_allowed, request_id
-from parley.wire.answers import error_body
+from parley.serve.door import Visit
 from parley.wire.events import Hello, HelloOk, Subscriptions
 from parley.workspace import queries
 from parley.workspace.log import encode_json
@@ -60,16 +47,6 @@ _library_log.setLevel(logging.WARNING)  # it tells of every connection; the metr
 _decode_hello = msgspec.json.Decoder(Hello).decode
 
 
-def feed_protocol(hub: "Hub") -> type[asyncio.Protocol]:
-    """The protocol class that uvicorn makes one instance of per connection to ``/ws``."""
-
-    class BoundFeedConnection(FeedConnection):
-        def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any]) -> None:
-            super().__init__(hub, server_state)
-
-    return BoundFeedConnection
-
-
 class _FeedProtocol(ServerProtocol):
     """The library's protocol with our words: its own tell a client sizes in a form that changes with its version."""
 
@@ -80,11 +57,15 @@ class _FeedProtocol(ServerProtocol):
 class FeedConnection(asyncio.Protocol):
     """One connection: the handshake, then a hello, then events until one side closes."""
 
-    def __init__(self, hub: "Hub", server_state: ServerState) -> None:
+    def __init__(self, hub: "Hub", visit: Visit, connections: set[Any]) -> None:
         self._hub = hub
+        self.token, self.session = cast(Proof, visit.proof)
+        """The token that opened the connection, or the page's session; it is closed when that is no longer valid."""
+        self.agent = visit.headers.get(b"x-parley-agent", b"").decode("latin-1") or None
+        """The agent that listens, if it said so."""
         self._settings = hub.settings.websocket
         self._loop = asyncio.get_running_loop()
-        self._connections = cast("set[Any]", server_state.connections)
+        self._connections = connections
         self._protocol = _FeedProtocol(max_size=self._settings.message_bytes_max, logger=_library_log)
         self._transport: asyncio.Transport | None = None
         self._subscriber = Subscriber(hub.feed, self)
@@ -96,12 +77,6 @@ class FeedConnection(asyncio.Protocol):
         self._unsent = 0
         self._pong_due = False
         self._open = False
-        self.token: bytes = b""
-        """The token that opened the connection; it is closed when that one is no longer valid."""
-        self.session: bytes = b""
-        """The page's session that opened it instead; the same holds for that one."""
-        self.agent: str | None = None
-        """The agent that listens, if it said so."""
 
     # What the transport says.
 
@@ -123,7 +98,7 @@ class FeedConnection(asyncio.Protocol):
         self._protocol.receive_data(data)
         for event in self._protocol.events_received():
             if isinstance(event, Request):
-                self._answer_upgrade(event)
+                self._accept(event)
             elif isinstance(event, Frame):
                 self._take_frame(event)
         if self._protocol.parser_exc is not None and not isinstance(self._protocol.parser_exc, EOFError):
@@ -183,63 +158,16 @@ class FeedConnection(asyncio.Protocol):
         elif self.token and not self._hub.tokens.matches(self.token):
             self.close(4401, "The token is no longer valid")
 
-    def _answer_upgrade(self, request: Request) -> None:
-        try:
-            self._admit(request)
-        except ParleyError as refusal:
-            self._protocol.send_response(_refusal(refusal, request))
-            self._flush()
-            if self._transport is not None:
-                self._transport.close()
-            return
+    def _accept(self, request: Request) -> None:
+        """Says yes: whether this caller gets a feed was decided before."""
         response = self._protocol.accept(request)
-        if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
-            response.headers["X-Instance-ID"] = self._hub.instance_id
+        response.headers["X-Instance-ID"] = self._hub.instance_id
         self._protocol.send_response(response)
         self._flush()
-        if self._protocol.state is State.OPEN:
-            self._open = True
-            self.agent = (_header(request, "X-Parley-Agent") or b"").decode("latin-1") or None
-            self._hub.feed_opened(self)
-            self._timer = self._loop.call_later(self._settings.hello_seconds, self._no_hello)
-            self._ping_timer = self._loop.call_later(self._settings.ping_seconds, self._ping)
-        elif self._transport is not None:
-            self._transport.close()
-
-    def _admit(self, request: Request) -> None:
-        """Raises the reason why this caller gets no feed."""
-        hub = self._hub
-        path, _, query = request.path.partition("?")
-        for name in ("Host", "Origin", "Authorization", "Cookie"):
-            if len(request.headers.get_all(name)) > 1:
-                raise InvalidInput(f"{name} is given more than once", field=name)
-        host = _header(request, "Host")
-        if not host_allowed(host, port=hub.port, extra=hub.host_names):
-            raise HostForbidden("The Host header does not name this machine")
-        origin = _header(request, "Origin")
-        if not origin_allowed(origin, host, port=hub.port, extra=hub.host_names):
-            raise OriginForbidden("The Origin header names another site")
-        if path != "/ws":
-            raise NotFound("Not found")
-        if hub.in_flight.closing:
-            raise ShuttingDown
-        try:
-            self._authenticate((parse_qs(query).get("token") or [_bearer(request)])[0], request, origin)
-        except (MissingAuth, InvalidAuth):
-            hub.metrics.inc("parley_auth_failures_total")
-            raise
-        if hub.feeds_open >= self._settings.connections_max:
-            raise ServiceUnavailable(
-                "Too many feeds are open", reason="connection_limit", limit=self._settings.connections_max
-            )
-
-    def _authenticate(self, token: str, request: Request, origin: bytes | None) -> None:
-        if not token:
-            self.session = self._hub.page.admit(_header(request, "Cookie"), origin)
-        elif self._hub.tokens.matches(token):
-            self.token = token.encode()
-        else:
-            raise InvalidAuth("Unauthorized")
+        self._open = True
+        self._hub.feed_opened(self)
+        self._timer = self._loop.call_later(self._settings.hello_seconds, self._no_hello)
+        self._ping_timer = self._loop.call_later(self._settings.ping_seconds, self._ping)
 
     def _take_frame(self, received: Frame) -> None:
         if received.opcode is Opcode.PONG:
@@ -398,27 +326,3 @@ def _parse_hello(message: bytes) -> tuple[int | None, Subscriptions | None]:
         if len(listed) > SUBSCRIPTIONS_MAX:
             raise _BadHello(f"Invalid {kind} subscriptions")
     return hello.after_event_id, subscriptions
-
-
-def _refusal(error: ParleyError, request: Request) -> Response:
-    body = encode_json(error_body(error))
-    headers = Headers()
-    for name, value in SECURITY_HEADERS:
-        headers[name.decode()] = value.decode()
-    headers["X-Request-ID"] = request_id(_header(request, "X-Request-ID"))
-    headers["Content-Type"] = "application/json"
-    headers["Content-Length"] = str(len(body))
-    headers["Connection"] = "close"
-    if error.transient:
-        headers["Retry-After"] = "1"
-    return Response(error.status, HTTPStatus(error.status).phrase, headers, body)
-
-
-def _header(request: Request, name: str) -> bytes | None:
-    values = request.headers.get_all(name)
-    return values[0].encode("latin-1") if values else None
-
-
-def _bearer(request: Request) -> str:
-    scheme, _, token = ((_header(request, "Authorization") or b"").decode("latin-1")).partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""

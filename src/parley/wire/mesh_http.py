@@ -7,7 +7,7 @@ member; the joiner signs what it asks, so that nobody can put another's key into
 ``GET /v1/meshes`` and ``PATCH /v1/meshes`` are the operator's: they need the token whoever may create.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +18,8 @@ from parley.wire.invites import Role
 
 MESHES_PATH: Final = "/v1/meshes"
 JOIN_PATH: Final = "/v1/join"
+HEALTH_PATH: Final = "/v1/health"
+READY_PATH: Final = "/v1/ready"
 _JOIN: Final = "parley join 1"
 _END = r"(?![\s\S])"
 SLUG_PATTERN: Final = rf"^[a-z0-9][a-z0-9-]*{_END}"
@@ -41,6 +43,23 @@ DisplayName = Annotated[
 
 MembersMax = Annotated[int, Meta(ge=1, le=limits.VERSION_MAX)]
 BytesMax = Annotated[int, Meta(ge=1024, le=limits.VERSION_MAX)]
+
+
+class BrokerHealth(msgspec.Struct, frozen=True):
+    """``GET /v1/health``"""
+
+    status: Literal["ok", "degraded"]
+    version: str
+    broker_id: str
+    instance_id: str
+    problems: list[str]
+
+
+class BrokerReady(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``GET /v1/ready``"""
+
+    status: str
+    problems: list[str] = []
 
 
 class CreateMesh(msgspec.Struct, frozen=True):
@@ -77,6 +96,12 @@ class MeshLimits(msgspec.Struct, frozen=True):
     stored_bytes: int
     bytes_max: int
     connection_policy: str
+
+
+class Meshes(msgspec.Struct, frozen=True):
+    """``GET /v1/meshes``"""
+
+    meshes: list[MeshLimits]
 
 
 class JoinMesh(msgspec.Struct, frozen=True):

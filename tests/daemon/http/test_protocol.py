@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-import uvicorn
-from uvicorn.server import ServerState
-
-from parley.daemon.http.protocol import DaemonHttpProtocol
 from parley.daemon.inbox.events import append_event
+from parley.serve import bind
 from parley.serve.http import IDLE_LOOKS
+from parley.serve.server import HttpServer
 from tests.daemon.desk import Desk
 
 SECONDS = 60
@@ -22,36 +20,29 @@ class Line(NamedTuple):
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    protocols: list[DaemonHttpProtocol]
+    server: HttpServer
 
     def look(self, times: int) -> None:
         """Lets the daemon look so often whether the program has said anything."""
         for _ in range(times):
-            self.protocols[0]._look.cancel()
-            self.protocols[0]._close_if_silent()
+            for connection in list(self.server.connections.connections):
+                connection._look.cancel()
+                connection._close_if_stuck()
 
 
 @asynccontextmanager
 async def connected(desk: Desk) -> AsyncIterator[Line]:
-    config = uvicorn.Config(desk.api("unix"), http=DaemonHttpProtocol, lifespan="off", log_config=None)
-    config.load()
-    state = ServerState()
-    protocols: list[DaemonHttpProtocol] = []
-
-    def serve() -> DaemonHttpProtocol:
-        protocols.append(DaemonHttpProtocol(config=config, server_state=state, app_state={}))
-        return protocols[-1]
-
-    server = await asyncio.get_running_loop().create_server(serve, "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    listening = bind("127.0.0.1", 0).socket
+    server = HttpServer(desk.api("unix"), listening)
+    await server.start()
+    reader, writer = await asyncio.open_connection(*listening.getsockname())
     try:
         async with asyncio.timeout(SECONDS):
-            yield Line(reader, writer, protocols)
+            yield Line(reader, writer, server)
     finally:
         writer.close()
         desk.daemon.feed.close()
-        server.close()
-        await asyncio.gather(*state.tasks, return_exceptions=True)
+        await server.stop(SECONDS)
 
 
 async def answer(reader: asyncio.StreamReader, *, body: bool = True) -> tuple[int, dict[str, str], bytes]:

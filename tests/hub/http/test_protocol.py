@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from parley.hub.http.protocol import HubHttpProtocol
-from parley.serve.http import HEAD_BYTES_MAX
+from parley.serve.http import HEAD_BYTES_MAX, HttpConnection
 from tests.hub.conftest import MakeHub
 from tests.hub.hubs import DEADLINE_SECONDS, INSTANCE_ID, OpenHub
 
@@ -197,7 +196,7 @@ async def test_a_head_without_end_is_refused(hub: OpenHub, header: bytes) -> Non
 async def test_a_caller_that_falls_silent_in_a_request_is_hung_up_on(
     hub: OpenHub, monkeypatch: pytest.MonkeyPatch, part: bytes
 ) -> None:
-    monkeypatch.setattr(HubHttpProtocol, "silence_seconds", 0.05)
+    monkeypatch.setattr(HttpConnection, "silence_seconds", 0.05)
     part = part.replace(b"Content-Length", f"Authorization: Bearer {hub.token}\r\nContent-Length".encode())
     async with connected(hub) as line:
         line.send(part)
@@ -206,7 +205,7 @@ async def test_a_caller_that_falls_silent_in_a_request_is_hung_up_on(
 
 
 async def test_a_caller_between_two_requests_is_not_hung_up_on(hub: OpenHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HubHttpProtocol, "silence_seconds", 0.2)
+    monkeypatch.setattr(HttpConnection, "silence_seconds", 0.2)
     async with connected(hub) as patient, connected(hub) as silent:
         patient.send(request(hub, "GET /health"))
         assert (await patient.answer())[0] == 200
@@ -219,7 +218,7 @@ async def test_a_caller_between_two_requests_is_not_hung_up_on(hub: OpenHub, mon
 async def test_a_caller_that_asks_nothing_more_for_long_is_hung_up_on(
     hub: OpenHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(HubHttpProtocol, "silence_seconds", 0.05)
+    monkeypatch.setattr(HttpConnection, "silence_seconds", 0.05)
     async with connected(hub) as line:
         line.send(request(hub, "GET /health"))
         assert (await line.answer())[0] == 200

@@ -3,15 +3,13 @@
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.responses import Response
-
 from parley import __version__
 from parley.daemon.databases import OUTBOX_MIGRATIONS
 from parley.daemon.features import REQUIRED
 from parley.daemon.http.meshes import mesh_view
-from parley.daemon.http.shell import Answer, Call
 from parley.daemon.inbox.reading import unseen_and_sealed
 from parley.daemon.outbox.rows import counts
+from parley.serve.endpoint import Answer, Call
 from parley.wire.broker import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
@@ -111,7 +109,7 @@ def metrics_route(metrics: "Metrics") -> Any:
 
     async def get_metrics(daemon: "Daemon", call: Call) -> Answer:
         set_gauges(daemon, metrics)
-        return Answer(200, Response(metrics.render(), media_type=metrics.content_type))
+        return Answer(200, metrics.render(), metrics.content_type.encode())
 
     return get_metrics
 

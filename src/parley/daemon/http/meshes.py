@@ -10,13 +10,14 @@ from parley.core.clock import iso
 from parley.core.daemon_errors import DestinationUnknown, MeshUnreachable
 from parley.core.errors import InvalidInput, NotFound, ParleyError
 from parley.daemon.http.bodies import Join, MakeInvite, MeshCall, OfMesh, Profile, TopicName
-from parley.daemon.http.shell import Answer, Call, session_of
+from parley.daemon.http.door import session_of
 from parley.daemon.joining import join_mesh, make_invite
 from parley.daemon.profile import opened
 from parley.daemon.reload import reload
 from parley.daemon.roster import resolve
 from parley.daemon.rotation import rotate_keypair
 from parley.daemon.sessions import Register, Session
+from parley.serve.endpoint import Answer, Call
 from parley.wire.mesh_methods import METHODS
 
 if TYPE_CHECKING:

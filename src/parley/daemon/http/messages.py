@@ -8,8 +8,8 @@ from parley.core.errors import InvalidInput, ParleyError
 from parley.core.limits import INBOX_WAIT_SECONDS_MAX
 from parley.daemon.daemon import DAY_MS, Asked
 from parley.daemon.http.bodies import Drop, Prune, Requeue, Seen, SendBody, TopicPost
+from parley.daemon.http.door import session_of
 from parley.daemon.http.reached import reached
-from parley.daemon.http.shell import Answer, Call, session_of
 from parley.daemon.http.views import message_view, row_view
 from parley.daemon.inbox.reading import Filter, InboxMessage, mark_seen, page, search, unseen_and_sealed
 from parley.daemon.inbox.retention import flush, remove
@@ -17,6 +17,7 @@ from parley.daemon.outbox.accept import Taken
 from parley.daemon.outbox.prune import prune
 from parley.daemon.outbox.requeue import drop
 from parley.daemon.outbox.rows import STATUSES, OutboxRow, chain, find, list_rows
+from parley.serve.endpoint import Answer, Call
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -44,7 +45,7 @@ async def post_send(daemon: "Daemon", call: Call) -> Answer:
         body.to_session,
         session,
     )
-    return _taken(daemon, await daemon.send(asked, idempotency_key(call)))
+    return _taken(daemon, await daemon.send(asked, call.key))
 
 
 async def post_topic(daemon: "Daemon", call: Call) -> Answer:
@@ -61,18 +62,7 @@ async def post_topic(daemon: "Daemon", call: Call) -> Answer:
         body.to_session,
         session,
     )
-    return _taken(daemon, await daemon.send(asked, idempotency_key(call)))
-
-
-def idempotency_key(call: Call) -> str | None:
-    """The key of the header, if there is one."""
-    given = call.headers.get(b"idempotency-key")
-    if given is None:
-        return None
-    text = given.decode("latin-1")
-    if not 1 <= len(text) <= 200 or any(not "!" <= character <= "~" for character in text):
-        raise InvalidInput("Idempotency-Key must be 1 to 200 printable characters", field="Idempotency-Key")
-    return text
+    return _taken(daemon, await daemon.send(asked, call.key))
 
 
 def _taken(daemon: "Daemon", taken: Taken) -> Answer:

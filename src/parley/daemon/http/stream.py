@@ -8,16 +8,15 @@ served from the log until it has caught up: nothing is left out in silence.
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from starlette.responses import StreamingResponse
-
 from parley.core.errors import CursorExpired, InvalidInput
 from parley.daemon.feed import Follower
+from parley.daemon.http.door import session_of
 from parley.daemon.http.messages import natural, slug_of
-from parley.daemon.http.shell import Answer, Call, session_of
 from parley.daemon.http.views import event_view
 from parley.daemon.inbox.events import DaemonEvent, events_after, newest_event, oldest_event
 from parley.daemon.inbox.reading import InboxMessage, messages_at
 from parley.daemon.sessions import mark_of
+from parley.serve.endpoint import Answer, Call
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 KEEPALIVE_SECONDS: Final = 15.0
 REPLAY_BATCH: Final = 200
 _LAGGED: Final = b'event: lagged\ndata: {"reason": "too slow; what follows is read from the log"}\n\n'
-_HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
+_HEADERS: Final = ((b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no"))
 
 
 class Scope(NamedTuple):
@@ -47,7 +46,7 @@ async def get_events(daemon: "Daemon", call: Call) -> Answer:
     mesh_id = None if mesh is None else daemon.memberships.get(mesh).mesh_id
     follower = daemon.feed.follow()
     stream = _stream(daemon, follower, cursor, Scope(mesh_id, None if session is None else session.session_id))
-    return Answer(200, StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS))
+    return Answer(200, b"", b"text/event-stream; charset=utf-8", _HEADERS, stream)
 
 
 def _cursor(daemon: "Daemon", call: Call) -> int:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from parley.core.errors import NotFound
 from parley.core.limits import PAGE_LIMIT_MAX
-from parley.hub.http.endpoint import Answer, Call
 from parley.hub.http.reads import limit_of
 from parley.hub.http.writes import once_of
 from parley.hub.rules.agents import heartbeat_agent, leave_agent, register_agent
+from parley.serve.endpoint import Answer, Call
 from parley.wire.answers import AgentResult, Agents, OneAgent
 from parley.wire.entities import AgentState
 from parley.wire.paging import offset_cursor, parse_cursor

@@ -1,5 +1,7 @@
 """The endpoints for agents, tasks and leases: a part of the table of endpoints."""
 
+from typing import TYPE_CHECKING
+
 from parley.core.errors import (
     AgentNameTaken,
     IdempotencyKeyReused,
@@ -12,13 +14,16 @@ from parley.core.errors import (
 )
 from parley.core.limits import PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX
 from parley.hub.http import agents, leases, tasks
-from parley.hub.http.endpoint import Endpoint, Param
+from parley.serve.endpoint import Endpoint, Param
 from parley.wire import answers, requests
+
+if TYPE_CHECKING:
+    from parley.hub.hub import Hub
 
 _LIMIT = Param("limit", "integer", "rows in the answer", PAGE_LIMIT_DEFAULT, 1, PAGE_LIMIT_MAX)
 _CURSOR = Param("cursor", "string", "the `cursor` of an earlier answer: continues after it")
 
-COORDINATION: tuple[Endpoint, ...] = (
+COORDINATION: "tuple[Endpoint[Hub], ...]" = (
     Endpoint(
         "GET",
         "/api/v1/agents",

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from parley.core.errors import ParleyError
-from parley.hub.http.endpoint import Answer, Call, Endpoint
+from parley.serve.endpoint import Answer, Call, Endpoint
 
 if TYPE_CHECKING:
     from parley.hub.hub import Hub
@@ -44,7 +44,7 @@ class Guest(Protocol):
         ...
 
 
-def guest_endpoints(guest: Guest) -> tuple[Endpoint, ...]:
+def guest_endpoints(guest: Guest) -> "tuple[Endpoint[Hub], ...]":
     """A guest's paths as endpoints; a session of the page does not open them."""
     return tuple(
         Endpoint(

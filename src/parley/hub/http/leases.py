@@ -7,10 +7,10 @@ from parley.core.clock import iso
 from parley.core.errors import NotFound
 from parley.core.limits import PAGE_LIMIT_DEFAULT
 from parley.core.patterns import normal_path
-from parley.hub.http.endpoint import Answer, Call
 from parley.hub.http.reads import limit_of
 from parley.hub.http.writes import once_of
 from parley.hub.rules.leases import acquire_lease, release_lease, renew_lease
+from parley.serve.endpoint import Answer, Call
 from parley.wire.answers import Leases, OneLease, PathsChecked
 from parley.wire.entities import LeaseStatus
 from parley.wire.paging import offset_cursor, parse_cursor

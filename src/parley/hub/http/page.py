@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from parley import __version__
 from parley.core.errors import LoginCodeInvalid, NotFound, Refused
 from parley.core.limits import LOGIN_CODE_SECONDS
-from parley.hub.http.endpoint import Answer, Call
 from parley.hub.page_assets import SHELL_NAME, page_assets
+from parley.serve.endpoint import Answer, Call
 from parley.wire.answers import LoggedIn, LoggedOut, PageLink, PageSession
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from parley.core.limits import (
     SEARCH_QUERY_CHARS_MAX,
     SUBSCRIPTIONS_MAX,
 )
-from parley.hub.http.endpoint import Answer, Call
 from parley.hub.rules.moves import preview_move
+from parley.serve.endpoint import Answer, Call
 from parley.wire.answers import (
     Attachments,
     Channels,

@@ -1,6 +1,6 @@
 """The table of endpoints. Routing, validation, ``/openapi.json`` and the docs are made from it."""
 
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from parley.core.errors import (
     CrossChannelMove,
@@ -22,14 +22,20 @@ from parley.core.limits import (
 )
 from parley.hub.http import page, reads, writes
 from parley.hub.http.coordination import COORDINATION
-from parley.hub.http.endpoint import Endpoint, Param
+from parley.serve.endpoint import Endpoint, Param
+from parley.serve.openapi import About
 from parley.wire import answers, requests
 from parley.wire.events import EventPage
+
+if TYPE_CHECKING:
+    from parley.hub.hub import Hub
 
 _LIMIT = Param("limit", "integer", "rows in the answer", PAGE_LIMIT_DEFAULT, 1, PAGE_LIMIT_MAX)
 _CURSOR = Param("cursor", "string", "the `cursor` of an earlier answer: continues after it")
 
-ENDPOINTS: tuple[Endpoint, ...] = (
+ABOUT = About("Parley hub", "The API of one workspace's hub", session_cookie="parley_{db_id}")
+
+ENDPOINTS: "tuple[Endpoint[Hub], ...]" = (
     Endpoint(
         "GET", "/health", reads.health, "Whether the hub lives, and which one it is", {200: answers.Health}, public=True
     ),

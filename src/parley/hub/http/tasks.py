@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from parley.core.clock import iso
 from parley.core.errors import NotFound
 from parley.core.limits import PAGE_LIMIT_DEFAULT
-from parley.hub.http.endpoint import Answer, Call
 from parley.hub.http.reads import id_of, limit_of
 from parley.hub.http.writes import once_of
 from parley.hub.rules.idempotency import Once
@@ -21,6 +20,7 @@ from parley.hub.rules.tasks import (
     take_over_task,
 )
 from parley.hub.transaction import Tx
+from parley.serve.endpoint import Answer, Call
 from parley.wire.answers import OneTask, TaskResult, Tasks
 from parley.wire.entities import TaskStatus
 from parley.wire.paging import offset_cursor, parse_cursor

@@ -4,13 +4,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from parley.core.errors import InvalidInput
 from parley.core.fingerprint import message_fingerprint, write_fingerprint
-from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
-from parley.hub.http.endpoint import Answer, Call
 from parley.hub.rules.attachments import add_attachment, check_attachment
 from parley.hub.rules.channels import create_channel, create_topic, rename_topic
 from parley.hub.rules.findings import store_findings
 from parley.hub.rules.idempotency import Once
 from parley.hub.rules.messages import check_content, create_message, delete_message, edit_message
+from parley.serve.endpoint import Answer, Call
 from parley.wire.answers import Pong, QueuedAgain, TokenRotated
 from parley.wire.requests import (
     AddAttachment,
@@ -130,18 +129,6 @@ async def post_findings(hub: "Hub", call: Call) -> Answer:
         once = once_of(call, "findings.store", message_id, fields, said)
     bytes_max = hub.settings.limits.attachment_bytes_max
     return Answer(200, await hub.store.write(lambda tx: store_findings(tx, message_id, request, bytes_max, once)))
-
-
-def idempotency_key(header: bytes | None) -> str | None:
-    """The key in the header, if it may be one: printable ASCII without blanks."""
-    if header is None:
-        return None
-    if not 1 <= len(header) <= IDEMPOTENCY_KEY_CHARS_MAX or any(not 0x21 <= byte <= 0x7E for byte in header):
-        raise InvalidInput(
-            f"Idempotency-Key must be 1 to {IDEMPOTENCY_KEY_CHARS_MAX} printable ASCII characters",
-            field="Idempotency-Key",
-        )
-    return header.decode("ascii")
 
 
 def once_of(call: Call, operation: str, target: str, fields: dict[str, Any], content: str = "") -> Once | None:

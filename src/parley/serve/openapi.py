@@ -1,7 +1,8 @@
 """``/openapi.json``, made from the table of endpoints, the wire structs and the error registry."""
 
 import re
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -22,7 +23,7 @@ from parley.core.errors import (
     UnsupportedMediaType,
 )
 from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
-from parley.hub.http.endpoint import Endpoint, Param
+from parley.serve.endpoint import Endpoint, Param
 from parley.wire.answers import ErrorBody
 
 _ALWAYS: tuple[type[ParleyError], ...] = (InvalidInput, HostForbidden, OriginForbidden, InternalError)
@@ -38,7 +39,16 @@ _WITH_BODY: tuple[type[ParleyError], ...] = (PayloadTooLarge, UnsupportedMediaTy
 _REF = "#/components/schemas/{name}"
 
 
-def openapi_document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
+class About(NamedTuple):
+    """What a document says of its server, and how callers prove themselves to it."""
+
+    title: str
+    summary: str
+    session_cookie: str | None = None
+    """The cookie that is as good as the token, where an endpoint does not ask for the token alone."""
+
+
+def openapi_document(endpoints: Sequence[Endpoint[Any]], about: About) -> dict[str, Any]:
     """The document as a plain value."""
     kinds = [
         kind
@@ -49,29 +59,29 @@ def openapi_document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
     structs = [kind for kind in dict.fromkeys(kinds) if kind not in (None, bytes, dict)]
     shapes, components = msgspec.json.schema_components([*structs, ErrorBody], ref_template=_REF)
     schema = dict(zip([*structs, ErrorBody], shapes, strict=True))
+    schemes: dict[str, dict[str, str]] = {"token": {"type": "http", "scheme": "bearer"}}
+    if about.session_cookie is not None:
+        schemes["session"] = {"type": "apiKey", "in": "cookie", "name": about.session_cookie}
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schema)
+        operation = _operation(endpoint, schema) | {"security": _security(endpoint, about)}
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Parley hub", "version": __version__, "summary": "The API of one workspace's hub"},
+        "info": {"title": about.title, "version": __version__, "summary": about.summary},
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer"},
-                "session": {"type": "apiKey", "in": "cookie", "name": "parley_{db_id}"},
-            },
+            "securitySchemes": schemes,
         },
     }
 
 
-def _operation(endpoint: Endpoint, schema: dict[Any, Any]) -> dict[str, Any]:
+def _operation(endpoint: Endpoint[Any], schema: dict[Any, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.handler.__name__,
         "summary": endpoint.summary,
         "responses": _responses(endpoint, schema),
-        "security": _security(endpoint),
     }
     parameters = [_path_parameter(name) for name in re.findall(r"\{(\w+)\}", endpoint.path)]
     parameters += [_query_parameter(param) for param in endpoint.params]
@@ -87,7 +97,7 @@ def _operation(endpoint: Endpoint, schema: dict[Any, Any]) -> dict[str, Any]:
     return operation
 
 
-def _responses(endpoint: Endpoint, schema: dict[Any, Any]) -> dict[str, Any]:
+def _responses(endpoint: Endpoint[Any], schema: dict[Any, Any]) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, kind in sorted(endpoint.answers.items()):
         if kind is None:
@@ -116,11 +126,12 @@ def _responses(endpoint: Endpoint, schema: dict[Any, Any]) -> dict[str, Any]:
     return responses
 
 
-def _security(endpoint: Endpoint) -> list[dict[str, list[str]]]:
+def _security(endpoint: Endpoint[Any], about: About) -> list[dict[str, list[str]]]:
     """The ways in, of which one is enough."""
     if endpoint.public:
         return []
-    return [{"token": []}] if endpoint.token_only else [{"token": []}, {"session": []}]
+    with_session = about.session_cookie is not None and not endpoint.token_only
+    return [{"token": []}, {"session": []}] if with_session else [{"token": []}]
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:

@@ -1,9 +1,14 @@
-"""Query parameters: decoded once, read by name, each mistake named."""
+"""What a request asks for in its query and its idempotency key: decoded once, read by name, each mistake named."""
 
 from collections.abc import Sequence
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 from parley.core.errors import InvalidInput
+from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
+
+_TRUE: Final = ("true", "1", "yes")
+_FALSE: Final = ("false", "0", "no")
 
 
 class Query:
@@ -26,6 +31,11 @@ class Query:
         if len(values) > 1:
             raise InvalidInput(f"{name} is given more than once", field=name)
         return values[0]
+
+    def get(self, name: str, default: str | None = None) -> Any:
+        """The value, or ``default``."""
+        text = self.text(name)
+        return default if text is None else text
 
     def texts(self, name: str) -> list[str]:
         """All values of a repeatable parameter."""
@@ -50,3 +60,24 @@ class Query:
         if text not in allowed:
             raise InvalidInput(f"{name} must be one of {', '.join(allowed)}", field=name)
         return text
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """A parameter that is true or false."""
+        text = self.text(name)
+        if text is None:
+            return default
+        if text not in _TRUE and text not in _FALSE:
+            raise InvalidInput(f"{name} must be true or false", field=name)
+        return text in _TRUE
+
+
+def idempotency_key(header: bytes | None) -> str | None:
+    """The key in the header, if it may be one: printable ASCII without blanks."""
+    if header is None:
+        return None
+    if not 1 <= len(header) <= IDEMPOTENCY_KEY_CHARS_MAX or any(not 0x21 <= byte <= 0x7E for byte in header):
+        raise InvalidInput(
+            f"Idempotency-Key must be 1 to {IDEMPOTENCY_KEY_CHARS_MAX} printable ASCII characters",
+            field="Idempotency-Key",
+        )
+    return header.decode("ascii")

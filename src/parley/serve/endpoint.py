@@ -1,15 +1,13 @@
 """What an endpoint is: one entry of the table that routing, validation, the OpenAPI document and the docs come from."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from parley.core.errors import ParleyError
-from parley.hub.http.params import Query
+from parley.serve.params import Query
 
-if TYPE_CHECKING:
-    from parley.hub.hub import Hub
-
-Method = Literal["GET", "POST", "PATCH"]
+S = TypeVar("S")
+Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 
 class Call:
@@ -40,18 +38,20 @@ class Answer(NamedTuple):
     content_type: bytes = b"application/json"
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Headers beyond those that every answer has; names in lower case."""
+    stream: AsyncIterator[bytes] | None = None
+    """What is sent instead of a body, as it comes, until it ends or the caller leaves."""
 
 
-Handler = Callable[["Hub", Call], Awaitable[Answer]]
+Handler = Callable[[S, Call], Awaitable[Answer]]
 
 
 class Param(NamedTuple):
     """One query parameter."""
 
     name: str
-    kind: Literal["integer", "string"]
+    kind: Literal["integer", "string", "boolean"]
     meaning: str
-    default: int | None = None
+    default: int | bool | None = None
     low: int | None = None
     high: int | None = None
     repeatable: bool = False
@@ -60,13 +60,13 @@ class Param(NamedTuple):
     """The words that are allowed; the first is the default."""
 
 
-class Endpoint(NamedTuple):
-    """One operation of the API."""
+class Endpoint(NamedTuple, Generic[S]):
+    """One operation of a server's API."""
 
     method: Method
     path: str
     """With names in braces for its segments; ``{path}`` takes all that are left."""
-    handler: Handler
+    handler: Handler[S]
     summary: str
     answers: Mapping[int, Any]
     """Status to the type of the body, or to several; ``bytes`` for one that is not JSON, ``None`` for none."""
@@ -76,7 +76,7 @@ class Endpoint(NamedTuple):
     body: Any = None
     body_optional: bool = False
     public: bool = False
-    """Needs no token. Reads are not rate limited; what is not a read shares the budget of callers without a token."""
+    """Needs no token. What is not a read shares the budget of callers without a token."""
     token_only: bool = False
     """A session of the page is not enough: it must neither prolong itself nor lock programs out."""
     always_closed: bool = False

@@ -1,0 +1,95 @@
+"""A socket that listens, and the connections that it has accepted: a shell put on a network.
+
+uvicorn's protocol classes do the parsing; its own server is not used, since signals, start and stop are the life
+cycle's.
+"""
+
+import asyncio
+import resource
+import socket
+import ssl
+from contextlib import suppress
+from typing import Any, Final
+
+import uvicorn
+
+from parley.serve.http import Connections, HttpConnection
+from parley.serve.shell import Shell
+
+BACKLOG: Final = 2_048
+"""Connections that may wait to be accepted; the system lowers it to its own limit."""
+CONNECTIONS_MAX: Final = 2_048
+"""Connections of a server for one machine; more than its agents, people and pages ever open."""
+_FILES_BESIDE: Final = 512
+"""Open files besides connections: databases, logs, plugins."""
+_HANDSHAKE_SECONDS: Final = 10.0
+"""How long a caller may take to agree on TLS."""
+_ENDED_LOOK_SECONDS: Final = 0.01
+
+
+class HttpServer:
+    """Serves a shell on a socket from ``start`` to ``stop``."""
+
+    def __init__(
+        self,
+        shell: Shell[Any],
+        listening: socket.socket,
+        *,
+        tls: ssl.SSLContext | None = None,
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> None:
+        self._listening = listening
+        self._tls = tls
+        self.connections = Connections(_open_files(connections_max))
+        self.config = uvicorn.Config(
+            shell,  # pyright: ignore[reportArgumentType]
+            http=HttpConnection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+        )
+        self.config.load()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Accepts connections from now on."""
+        self._server = await asyncio.get_running_loop().create_server(
+            self._connection,
+            sock=self._listening,
+            ssl=self._tls,
+            ssl_handshake_timeout=None if self._tls is None else _HANDSHAKE_SECONDS,
+            backlog=BACKLOG,
+        )
+
+    async def stop(self, seconds: float) -> None:
+        """Accepts nothing more, and ends the connections once they are answered, or after a time in any case."""
+        if self._server is None:
+            return
+        self._server.close()
+        for connection in list(self.connections.connections):
+            connection.shutdown()
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self.connections.busy and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110  a set of uvicorn's
+            await asyncio.sleep(_ENDED_LOOK_SECONDS)
+        for task in self.connections.tasks:
+            task.cancel()
+        await asyncio.gather(*self.connections.tasks, return_exceptions=True)
+
+    def _connection(self) -> HttpConnection:
+        return HttpConnection(self.config, self.connections, {})
+
+
+def _open_files(connections: int) -> int:
+    """How many of these connections the system allows, once it was asked for all that it may give."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _FILES_BESIDE
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return connections if soft == resource.RLIM_INFINITY else max(1, min(connections, soft - _FILES_BESIDE))
