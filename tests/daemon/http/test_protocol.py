@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from parley.daemon.inbox.events import append_event
 from parley.serve import bind
-from parley.serve.http import IDLE_LOOKS
+from parley.serve.http import IDLE_LOOKS, HttpConnection
 from parley.serve.server import HttpServer
 from tests.daemon.desk import Desk
 
@@ -26,6 +26,7 @@ class Line(NamedTuple):
         """Lets the daemon look so often whether the program has said anything."""
         for _ in range(times):
             for connection in list(self.server.connections.connections):
+                assert isinstance(connection, HttpConnection)
                 connection._look.cancel()
                 connection._close_if_stuck()
 
