@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
+from tests.broker.test_server import certificate
 from tests.browser.browsers import Window
 from tests.browser.conftest import MakeHub, OpenWindow
 from tests.browser.hubs import PageHub, Room
+from tests.browser.tls_proxy import TlsProxy
 
 NO_SESSION = "401"
 """A browser logs every refused request as an error; these are the ones that the tests are about."""
@@ -95,3 +98,28 @@ def test_two_hubs_side_by_side_in_one_browser(make_hub: MakeHub, open_window: Op
         window.page.goto(f"{room.hub.url}/ui#/t/{room.topic_id}")
         message_id = room.post(f"live in {room.title}")
         expect(window.message(message_id)).to_be_visible()
+
+
+def test_a_trusted_name_shows_the_page_through_a_proxy_that_speaks_https(
+    make_hub: MakeHub, chromium: Browser, tmp_path: Path
+) -> None:
+    """Logged in, live and writing, under a name and a port that are not the hub's."""
+    cert, key = certificate(tmp_path)
+    with TlsProxy(cert, key) as proxy:
+        folder = tmp_path / "shop"
+        folder.mkdir()
+        (folder / "parley.toml").write_text(f'[hub]\ntrusted_hosts = ["localhost:{proxy.port}"]\n')
+        hub = make_hub(folder)
+        proxy.target = hub.server.port
+        room = Room(hub)
+        context = chromium.new_context(ignore_https_errors=True)
+        try:
+            page = context.new_page()
+            code = hub.link().partition("#code=")[2]
+            page.goto(f"https://localhost:{proxy.port}/ui#code={code}")
+            expect(page.get_by_role("navigation", name="Channels and topics")).to_be_visible()
+            page.goto(f"https://localhost:{proxy.port}/ui#/t/{room.topic_id}")
+            said = room.post("said while the page is open")
+            expect(page.locator(f'article[data-message-id="{said}"]')).to_be_visible()
+        finally:
+            context.close()

@@ -100,6 +100,13 @@ class OpenHub:
     log: LogCapture
     stops: list[str] = field(default_factory=list)
     """The reasons with which the hub asked to be stopped."""
+    listening: HttpServer | None = None
+    """Where it listens, if it does."""
+
+    @property
+    def server(self) -> HttpServer:
+        assert self.listening is not None
+        return self.listening
 
     @property
     def token(self) -> str:
@@ -222,7 +229,7 @@ async def serve_hub(
         try:
             headers = dict(opened.api.client.headers)
             async with httpx.AsyncClient(base_url=opened.url, headers=headers, timeout=DEADLINE_SECONDS) as client:
-                yield OpenHub(opened.hub, Api(client), opened.clock, opened.log, opened.stops)
+                yield OpenHub(opened.hub, Api(client), opened.clock, opened.log, opened.stops, server)
         finally:
             opened.hub.in_flight.close()
             opened.hub.close_feeds(1001, "Server shutting down")

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.serve import host_allowed, origin_allowed
+from parley.serve.origin import Names
 
 PORT = 43_210
 NAMES = [b"127.0.0.1", b"localhost", b"[::1]"]
@@ -47,12 +48,48 @@ def test_any_other_host_is_refused_as_dns_rebinding_would_send_it(host: bytes | 
 
 
 def test_an_extra_name_is_allowed_too() -> None:
-    extra = frozenset({"192.168.1.7", "workstation.local"})
-    assert host_allowed(b"192.168.1.7:43210", port=PORT, extra=extra)
-    assert host_allowed(b"Workstation.local", port=PORT, extra=extra)
+    names = Names(frozenset({"192.168.1.7", "workstation.local"}))
+    assert host_allowed(b"192.168.1.7:43210", port=PORT, names=names)
+    assert host_allowed(b"Workstation.local", port=PORT, names=names)
     assert not host_allowed(b"192.168.1.7:43210", port=PORT)
-    assert origin_allowed(b"http://192.168.1.7:43210", b"192.168.1.7:43210", port=PORT, extra=extra)
+    assert origin_allowed(b"http://192.168.1.7:43210", b"192.168.1.7:43210", port=PORT, names=names)
     assert not origin_allowed(b"http://192.168.1.7:43210", b"192.168.1.7:43210", port=PORT)
+
+
+TRUSTED = Names(trusted=frozenset({"parley.example.com", "proxy.lan:8443", "localhost:8000"}))
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        (b"parley.example.com", b"https://parley.example.com"),
+        (b"Parley.Example.com", b"https://parley.example.com"),
+        (b"proxy.lan:8443", b"https://proxy.lan:8443"),
+        (b"localhost:8000", b"http://localhost:8000"),
+        (b"localhost:8000", b"https://localhost:8000"),
+    ],
+)
+def test_a_trusted_name_is_taken_as_it_is_written_and_its_page_comes_over_https(host: bytes, origin: bytes) -> None:
+    assert host_allowed(host, port=PORT, names=TRUSTED)
+    assert origin_allowed(origin, host, port=PORT, names=TRUSTED)
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        (b"parley.example.com", b"http://parley.example.com"),
+        (b"parley.example.com", b"https://evil.example"),
+        (b"parley.example.com", b"https://parley.example.com:8443"),
+        (b"parley.example.com:443", b"https://parley.example.com:443"),
+        (b"proxy.lan", b"https://proxy.lan"),
+        (b"localhost:8000", b"http://127.0.0.1:8000"),
+        (b"sub.parley.example.com", b"https://sub.parley.example.com"),
+        (b"parley.example.com", b"null"),
+        (b"parley.example.com", b"https://"),
+    ],
+)
+def test_nothing_near_a_trusted_name_is_trusted(host: bytes, origin: bytes) -> None:
+    assert not (host_allowed(host, port=PORT, names=TRUSTED) and origin_allowed(origin, host, port=PORT, names=TRUSTED))
 
 
 def test_a_request_without_origin_is_allowed() -> None:

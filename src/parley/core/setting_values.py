@@ -26,8 +26,10 @@ def checked(spec: SettingSpec, value: object) -> object:
     allowed = allowed_values(spec)
     if spec.choices and value not in spec.choices:
         raise ValueError(allowed)
-    if spec.form is not None and not spec.form[0].fullmatch(cast(str, value)):
-        raise ValueError(allowed)
+    if spec.form is not None:
+        texts = cast("tuple[str, ...]", value) if kind is tuple else (cast(str, value),)
+        if not all(spec.form[0].fullmatch(text) for text in texts):
+            raise ValueError(allowed)
     if isinstance(value, int | float):
         low, high = spec.low, spec.high
         if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from parley.core import limits
 
 MIB = 1024 * 1024
+TRUSTED_HOST: Final = re.compile(r"(?:[a-z0-9][a-z0-9._-]{0,252}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?")
 
 
 def setting_key(
@@ -45,6 +46,11 @@ class HubSettings:
     host: str = setting_key("127.0.0.1", "address to listen on; anything but loopback also needs `--unsafe-network`")
     port: int = setting_key(
         0, "port to listen on; 0 takes a free one, that of the last run if it can", low=0, high=65_535
+    )
+    trusted_hosts: tuple[str, ...] = setting_key(
+        (),
+        "names, each with a port if it is not 443, under which a tunnel or proxy of yours shows the page over HTTPS",
+        form=(TRUSTED_HOST, "a list of names such as `parley.example.com` or `localhost:8443`, in lower case"),
     )
     open_reads: bool = setting_key(False, "GET requests need no token, as in Agentlip")
     synchronous: Literal["full", "normal"] = setting_key(

@@ -30,6 +30,7 @@ from parley.serve import Metrics, TokenStore, register_secret
 from parley.serve.door import Visit
 from parley.serve.http import HttpConnection
 from parley.serve.openapi import openapi_document
+from parley.serve.origin import Names
 from parley.serve.shell import Shell, too_many
 from parley.sqlite import Checkpointer, open_writer
 from parley.wire.answers import Health, Status
@@ -57,7 +58,7 @@ class Hub:
         instance_id: str,
         db_id: str,
         port: int,
-        host_names: frozenset[str] = frozenset(),
+        own_names: frozenset[str] = frozenset(),
         plugins: PluginSource | None = None,
         guests: tuple[Guest, ...] = (),
         stop: Callable[[str], None],
@@ -72,7 +73,7 @@ class Hub:
         self.instance_id = instance_id
         self.db_id = db_id
         self.port = port
-        self.host_names = host_names
+        self.names = Names(own_names, frozenset(settings.hub.trusted_hosts))
         self.page = PageAccess(tokens, clock, db_id)
         self.damaged = False
         self.feeds_peak = 0

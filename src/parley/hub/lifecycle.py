@@ -146,7 +146,7 @@ class _Serving:
             instance_id=self._instance_id,
             db_id=self._prepared.db_id,
             port=self._bound.port,
-            host_names=_own_names(self._settings.hub.host) if self._options.unsafe_network else frozenset(),
+            own_names=_own_names(self._settings.hub.host) if self._options.unsafe_network else frozenset(),
             plugins=self._plugins,
             guests=self._options.guests,
             stop=self._ask_to_stop,

@@ -31,6 +31,8 @@ IDLE_LOOKS: Final = 3
 """Looks at a silent connection before it is closed that waits for its next request: more than a client's minute."""
 PROGRESS_BYTES_MIN: Final = 16 * 1024
 """What must come between two looks at a connection that is in the middle of a request."""
+LINGER_SECONDS: Final = 2.0
+"""How long a refused sender is listened to before its connection is closed."""
 _HEAD_TOO_LARGE: Final = "The head of the request is too large."
 _HEADER_EXTRA_BYTES: Final = 4
 """A colon, a blank and the end of the line."""
@@ -67,7 +69,7 @@ class HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self._shell = cast("Shell[Any]", cast("Any", self).app)
-        self._complaint = ""
+        self._complaint, self._refused = "", False
         self._head_bytes = self._read_bytes = self._heard_bytes = 0
         self._silent_looks = 0
         self._unfinished: object | None = None
@@ -80,7 +82,13 @@ class HttpConnection(HttpToolsProtocol):
         self.server_state.waiting.pop(self, None)
         super().connection_lost(exc)
 
+    def eof_received(self) -> None:
+        if self._refused:
+            self.transport.close()
+
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         self._read_bytes = len(data)
         self._heard_bytes += self._read_bytes
         super().data_received(data)
@@ -88,7 +96,7 @@ class HttpConnection(HttpToolsProtocol):
             self._head_bytes = 0
             return
         self._head_bytes += self._read_bytes
-        if self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+        if self._head_bytes > HEAD_BYTES_MAX and not self._refused:
             self.send_400_response(_HEAD_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
@@ -163,8 +171,14 @@ class HttpConnection(HttpToolsProtocol):
         self.on_response_complete()
 
     def _refuse(self, response: Response) -> None:
+        """The last word on this connection. What is still on its way is read for a moment: a close that leaves it
+        unread would reset the connection, and the sender might never see why."""
+        self._refused = True
         self.transport.write(rendered(response, self._shell.common_head, close=True))
-        self.transport.close()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._look.cancel()
+        self._look = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def _head_is_read(self) -> bool:
         # uvicorn makes a new scope for each request and adds the method once its last header was parsed.

@@ -38,6 +38,7 @@ class HttpServer:
         tls: ssl.SSLContext | None = None,
         connections_max: int = CONNECTIONS_MAX,
     ) -> None:
+        self.shell = shell
         self._listening = listening
         self._tls = tls
         self.connections = Connections(_open_files(connections_max))

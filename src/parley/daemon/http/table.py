@@ -1,6 +1,9 @@
 """Every route of the local API, in the order of the docs."""
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from parley.daemon.http import about, meshes, messages, stream
 from parley.daemon.http.bodies import (
@@ -18,13 +21,22 @@ from parley.daemon.http.bodies import (
     TopicPost,
 )
 from parley.daemon.sessions import Register
-from parley.serve.endpoint import Endpoint
+from parley.serve.endpoint import Answer, Call, Endpoint
+from parley.serve.openapi import About, openapi_document
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
     from parley.serve.metrics import Metrics
 
+ABOUT: Final = About("Parley daemon", "The local API of one user's daemon")
+
+
+async def get_openapi(daemon: "Daemon", call: Call) -> Answer:
+    return Answer(200, _document())
+
+
 ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
+    Endpoint("GET", "/openapi.json", get_openapi, "this API as an OpenAPI document", {200: dict}),
     Endpoint("GET", "/v1/version", about.get_version, "versions, and what was agreed with each broker", {200: dict}),
     Endpoint("GET", "/v1/health", about.get_health, "how the daemon is", {200: dict}),
     Endpoint("GET", "/v1/compat", about.get_compat, "what this daemon works with", {200: dict}),
@@ -90,6 +102,11 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
     Endpoint("POST", "/v1/reload", meshes.post_reload, "take settings, hooks and memberships again", {200: dict}),
 )
 METRICS_PATH: Final = "/v1/metrics"
+
+
+@cache
+def _document() -> bytes:
+    return msgspec.json.encode(openapi_document(ENDPOINTS, ABOUT))
 
 
 def metrics_endpoint(metrics: "Metrics") -> "Endpoint[Daemon]":

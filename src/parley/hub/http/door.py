@@ -44,9 +44,9 @@ class HubDoor(Door):
     def check_source(self, visit: Visit) -> None:
         hub, headers = self._hub, visit.headers
         host, origin = headers.get(b"host"), headers.get(b"origin")
-        if not host_allowed(host, port=hub.port, extra=hub.host_names):
+        if not host_allowed(host, port=hub.port, names=hub.names):
             raise HostForbidden("The Host header does not name this machine")
-        if origin is not None and not origin_allowed(origin, host, port=hub.port, extra=hub.host_names):
+        if origin is not None and not origin_allowed(origin, host, port=hub.port, names=hub.names):
             raise OriginForbidden("The Origin header names another site")
 
     def admit(self, endpoint: Endpoint[Any], visit: Visit) -> Key | None:
