@@ -18,7 +18,7 @@ from parley.broker.store import BrokerStore
 from parley.core.clock import ManualClock
 from parley.sqlite import load_migrations
 from parley.wire.broker import Accepted
-from tests.conformance.broker.circle import make_send
+from tests.conformance.broker.circle import accept, claim_for, make_send
 from tests.mesh_fixtures import FOLDER, newest
 from tests.postgres import Server
 from tests.workspace.databases import run_script, shape
@@ -68,11 +68,11 @@ def test_everything_is_still_there_and_the_broker_goes_on(old: BrokerStore) -> N
     new = incoming(red, members["ann"].member_id, make_send("after the migration"))
     statuses = [
         outcome.value.answer.status
-        for outcome in old.accept([again, new])
+        for outcome in accept(old, [again, new])
         if outcome.value is not None and isinstance(outcome.value.answer, Accepted)
     ]
     assert statuses == [200, 201]
-    assert len(old.claim(members["bob"].member_id, "conn", 10)) == 1
+    assert len(claim_for(old, members["bob"].member_id, "conn", 10)) == 1
 
 
 def test_every_schema_has_a_fixture_and_the_newest_is_that_of_a_new_file(tmp_path: Path, clock: ManualClock) -> None:

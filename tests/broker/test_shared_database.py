@@ -23,7 +23,7 @@ from parley.core.errors import SchemaTooNew, ServiceUnavailable
 from parley.sqlite import Outcome
 from parley.wire.broker import Accepted, RefusedSend
 from parley.wire.invites import decode_invite
-from tests.conformance.broker.circle import Circle, key, make_send
+from tests.conformance.broker.circle import Circle, accept, claim_for, key, make_send
 from tests.postgres import Server
 
 Open = Callable[[], PostgresqlStore]
@@ -68,7 +68,7 @@ def test_the_same_message_at_two_brokers_at_once_is_accepted_once(open_store: Op
     for number in range(10):
         message = circle.incoming(circle.ann, make_send(f"c{number}"))
         with ThreadPoolExecutor(2) as pool:
-            tried = list(pool.map(lambda store, each=message: store.accept([each])[0].value, (first, second)))
+            tried = list(pool.map(lambda store, each=message: accept(store, [each])[0].value, (first, second)))
         assert statuses(tried) == [200, 201]
     assert circle.counts()["message"] == 10
 
@@ -85,7 +85,7 @@ def test_batches_for_the_same_meshes_in_another_order_do_not_wait_for_each_other
             circle.incoming(circle.ann, make_send(f"r{run}s{side}")),
             circle.incoming(circle.eve, make_send(f"r{run}s{side}", ref=key("fay"))),
         ]
-        outcomes = stores[side].accept(both if side else both[::-1])
+        outcomes = accept(stores[side], both if side else both[::-1])
         assert [each.error for each in outcomes] == [None, None]
         return statuses([each.value for each in outcomes])
 
@@ -138,7 +138,7 @@ def test_two_brokers_never_lease_the_same_delivery(open_store: Open, clock: Manu
 
     def take(side: int) -> list[int]:
         found: list[int] = []
-        while pushes := stores[side].claim(circle.bob.member_id, f"conn{side}", 3):
+        while pushes := claim_for(stores[side], circle.bob.member_id, f"conn{side}", 3):
             found += [push.delivery_id for push in pushes]
         return found
 
@@ -180,7 +180,7 @@ def test_a_database_that_is_gone_is_no_fault_of_the_callers(open_store: Open, cl
     store = open_store()
     circle = Circle(store, clock)
     store.close()
-    outcomes = store.accept([circle.incoming(circle.ann, make_send("a")), circle.incoming(circle.ann, make_send("b"))])
+    outcomes = accept(store, [circle.incoming(circle.ann, make_send("a")), circle.incoming(circle.ann, make_send("b"))])
     assert [type(each.error) for each in outcomes] == [ServiceUnavailable] * 2
     with pytest.raises(ServiceUnavailable):
         store.call(lambda tx: claim(tx, [Claim(circle.bob.member_id, "conn", 1)], 1000))

@@ -18,13 +18,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, cast
 
-from parley.broker.calls import AcceptMessage, AcknowledgeDeliveries, ClaimDeliveries, EndConnection
 from parley.broker.policy import Policy
-from parley.broker.rules.accept import AcceptOutcome, Incoming
 from parley.broker.signals import Signal
 from parley.broker.tx import Rule
 from parley.sqlite import Outcome
-from parley.wire.broker import DeliveryAcked, Push
 
 T = TypeVar("T")
 
@@ -49,22 +46,6 @@ class BrokerStore(Protocol):
         """Runs one rule and returns its value or raises its error."""
         ...
 
-    def accept(self, batch: Sequence[Incoming]) -> list[Outcome[AcceptOutcome]]:
-        """Messages that wait, accepted together. A refusal is a value, too; an error says that nothing is known."""
-        ...
-
-    def claim(self, member_id: str, connection_id: str, count: int) -> list[Push]:
-        """Leases deliveries to a connection of the member."""
-        ...
-
-    def acknowledge(self, member_id: str, deliveries: Sequence[DeliveryAcked]) -> int:
-        """The member has these on disk; how many of them are its own and were not acknowledged before."""
-        ...
-
-    def release(self, connection_id: str) -> tuple[str, ...]:
-        """The connection is gone; for whom something is queued again."""
-        ...
-
     def listen(self, on_signal: Callable[[Signal], None]) -> None:
         """Calls back, on a thread of the store's, for what other brokers on the same database did."""
         ...
@@ -75,7 +56,7 @@ class BrokerStore(Protocol):
 
 
 class StoreMethods(ABC):
-    """The named methods of a store over its ``commit``."""
+    """What a store has in common with every other, over its ``commit``."""
 
     policy: Policy
 
@@ -87,15 +68,3 @@ class StoreMethods(ABC):
         if outcome.error is not None:
             raise outcome.error
         return cast("T", outcome.value)
-
-    def accept(self, batch: Sequence[Incoming]) -> list[Outcome[AcceptOutcome]]:
-        return self.commit([AcceptMessage(message, self.policy) for message in batch])
-
-    def claim(self, member_id: str, connection_id: str, count: int) -> list[Push]:
-        return self.call(ClaimDeliveries(member_id, connection_id, count, self.policy.lease_ms))
-
-    def acknowledge(self, member_id: str, deliveries: Sequence[DeliveryAcked]) -> int:
-        return self.call(AcknowledgeDeliveries(member_id, tuple(deliveries)))
-
-    def release(self, connection_id: str) -> tuple[str, ...]:
-        return self.call(EndConnection(connection_id))

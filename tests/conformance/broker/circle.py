@@ -1,14 +1,17 @@
 """A mesh of three members, with the few things that most tests do to it."""
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
+from parley.broker.calls import AcceptMessage, AcknowledgeDeliveries, ClaimDeliveries, EndConnection
 from parley.broker.policy import Policy
 from parley.broker.rules.accept import AcceptOutcome, Incoming, incoming
 from parley.broker.rules.members import Member, Role, add_member, create_mesh
 from parley.broker.store import BrokerStore
 from parley.broker.tx import Row
 from parley.core.clock import ManualClock
+from parley.sqlite import Outcome
 from parley.wire.broker import Accepted, DeliveryAcked, Push, RefusedSend, Send, wire_fingerprint
 
 KEPT = (
@@ -54,7 +57,7 @@ class Circle:
         return incoming(sender.mesh_id, sender.member_id, send)
 
     def offer(self, sender: Member, send: Send) -> AcceptOutcome:
-        (outcome,) = self.store.accept([self.incoming(sender, send)])
+        (outcome,) = accept(self.store, [self.incoming(sender, send)])
         assert outcome.error is None, outcome.error
         assert outcome.value is not None
         return outcome.value
@@ -70,10 +73,10 @@ class Circle:
         return answer
 
     def claim(self, member: Member, connection_id: str = "conn", count: int = 100) -> list[Push]:
-        return self.store.claim(member.member_id, connection_id, count)
+        return claim_for(self.store, member.member_id, connection_id, count)
 
     def acknowledge(self, member: Member, *pushes: Push) -> int:
-        return self.store.acknowledge(member.member_id, [DeliveryAcked(each.delivery_id) for each in pushes])
+        return acknowledge(self.store, member.member_id, [DeliveryAcked(each.delivery_id) for each in pushes])
 
     def rows(self, sql: str, *args: Any) -> list[Row]:
         return self.store.call(lambda tx: tx.all(sql, *args))
@@ -88,3 +91,23 @@ class Circle:
             " JOIN member AS m ON m.member_id = d.recipient_id ORDER BY d.delivery_id"
         )
         return self.rows(sql)
+
+
+def accept(store: BrokerStore, batch: Sequence[Incoming]) -> list[Outcome[AcceptOutcome]]:
+    """Messages that wait, accepted together."""
+    return store.commit([AcceptMessage(message, store.policy) for message in batch])
+
+
+def claim_for(store: BrokerStore, member_id: str, connection_id: str, count: int) -> list[Push]:
+    """Leases deliveries to a connection of the member."""
+    return store.call(ClaimDeliveries(member_id, connection_id, count, store.policy.lease_ms))
+
+
+def acknowledge(store: BrokerStore, member_id: str, deliveries: Sequence[DeliveryAcked]) -> int:
+    """The member has these on disk; how many of them are its own and were not acknowledged before."""
+    return store.call(AcknowledgeDeliveries(member_id, tuple(deliveries)))
+
+
+def release(store: BrokerStore, connection_id: str) -> tuple[str, ...]:
+    """The connection is gone; for whom something is queued again."""
+    return store.call(EndConnection(connection_id))

@@ -13,7 +13,7 @@ from parley.broker.tx import Tx
 from parley.core.clock import iso
 from parley.core.errors import InvalidInput
 from parley.wire.broker import Accepted, Send
-from tests.conformance.broker.circle import Circle, key, make_send
+from tests.conformance.broker.circle import Circle, accept, key, make_send
 
 NOTHING = dict.fromkeys(("client_message_dedupe", "message", "message_history", "delivery_queue", "mention_index"), 0)
 
@@ -102,7 +102,7 @@ def test_authentication_comes_before_b0(circle: Circle, how: str) -> None:
 
 def test_a_member_of_one_mesh_is_nobody_in_another(circle: Circle) -> None:
     stray = incoming(circle.other_mesh_id, circle.ann.member_id, make_send(ref=key("eve")))
-    (outcome,) = circle.store.accept([stray])
+    (outcome,) = accept(circle.store, [stray])
     assert outcome.value is not None
     assert outcome.value.answer.problem.code == "MEMBERSHIP_ENDED"  # type: ignore[union-attr]
     assert circle.counts() == NOTHING
@@ -283,7 +283,7 @@ def test_a_batch_commits_together_and_each_has_its_own_answer(circle: Circle) ->
         make_send("c3"),
         make_send("c1", body=b"?"),
     ]
-    outcomes = circle.store.accept([circle.incoming(circle.ann, each) for each in sends])
+    outcomes = accept(circle.store, [circle.incoming(circle.ann, each) for each in sends])
     answers = [each.value.answer for each in outcomes if each.value is not None]
     assert [getattr(each, "status", None) or each.problem.status for each in answers] == [201, 404, 200, 201, 409]  # type: ignore[union-attr]
     numbers = [each.history_id for each in answers if isinstance(each, Accepted) and not each.duplicate]
@@ -293,7 +293,7 @@ def test_a_batch_commits_together_and_each_has_its_own_answer(circle: Circle) ->
 
 def answers_to(circle: Circle, *sends: tuple[Member, Send]) -> list[int]:
     """The statuses of what is offered in one batch."""
-    outcomes = circle.store.accept([circle.incoming(sender, send) for sender, send in sends])
+    outcomes = accept(circle.store, [circle.incoming(sender, send) for sender, send in sends])
     answers = [each.value.answer for each in outcomes if each.value is not None]
     return [each.status if isinstance(each, Accepted) else each.problem.status for each in answers]
 

@@ -7,7 +7,7 @@ from parley.broker.rules.deliver import expire
 from parley.broker.rules.members import end_membership
 from parley.broker.rules.presence import set_presence
 from parley.wire.broker import DeliveryAcked
-from tests.conformance.broker.circle import Circle, key, make_send
+from tests.conformance.broker.circle import Circle, acknowledge, key, make_send, release
 
 
 def send_some(circle: Circle, *priorities: str) -> None:
@@ -87,8 +87,8 @@ def test_what_an_ended_connection_had_is_queued_again_at_once(circle: Circle) ->
     send_some(circle, "next", "next")
     circle.claim(circle.bob, "one", count=1)
     circle.claim(circle.bob, "two", count=1)
-    assert circle.store.release("one") == (circle.bob.member_id,)
-    assert circle.store.release("one") == ()
+    assert release(circle.store, "one") == (circle.bob.member_id,)
+    assert release(circle.store, "one") == ()
     assert [push.message.client_message_id for push in circle.claim(circle.bob, "three")] == ["c0"]
 
 
@@ -110,7 +110,7 @@ def test_an_acknowledged_delivery_never_comes_again(circle: Circle) -> None:
     assert circle.acknowledge(circle.bob, *pushes) == 1
     assert circle.acknowledge(circle.bob, *pushes) == 0
     circle.clock.advance(3600)
-    circle.store.release("conn")
+    release(circle.store, "conn")
     assert circle.claim(circle.bob) == []
     assert circle.deliveries() == [("bob", "delivered", 1)]
 
@@ -133,7 +133,7 @@ def test_only_the_recipient_can_acknowledge(circle: Circle) -> None:
 def test_an_acknowledgement_counts_after_its_lease_is_over(circle: Circle) -> None:
     send_some(circle, "next")
     pushes = circle.claim(circle.bob, "one")
-    circle.store.release("one")
+    release(circle.store, "one")
     assert circle.acknowledge(circle.bob, *pushes) == 1
     assert circle.claim(circle.bob, "two") == []
 
@@ -142,7 +142,7 @@ def test_what_could_not_be_read_is_delivered_and_says_so(circle: Circle) -> None
     send_some(circle, "next", "next")
     first, second = circle.claim(circle.bob)
     acks = [DeliveryAcked(first.delivery_id, "undecryptable"), DeliveryAcked(second.delivery_id), DeliveryAcked(10**9)]
-    assert circle.store.acknowledge(circle.bob.member_id, acks) == 2
+    assert acknowledge(circle.store, circle.bob.member_id, acks) == 2
     found = circle.rows("SELECT status FROM delivery_queue ORDER BY delivery_id")
     assert found == [("undecryptable",), ("stored",)]
 
