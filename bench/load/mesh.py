@@ -17,7 +17,7 @@ from bench.load.http import HttpPeer, check_success, json_body, request
 from bench.load.peer import UnexpectedReply
 from bench.load.ports import lasting_port
 from bench.load.process import Process, ServerProcess
-from parley.app.broker import FILE
+from parley.broker.options import FILE
 from parley.client.daemon import DaemonClient
 from parley.core.daemon_errors import DaemonNotRunning, MeshKeyMissing, MeshUnreachable
 from parley.wire.daemon_home import DaemonHome

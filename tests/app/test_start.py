@@ -18,7 +18,9 @@ from tests.workspace.databases import make_agentlip
 def test_flags_are_laid_over_the_file(tmp_path: Path) -> None:
     workspace = discovery.create(tmp_path)
     workspace.config.write_text('[hub]\nport = 4000\nhost = "::1"\n')
-    settings = UpOptions(port=5000, rate_limit=False, idle_shutdown_ms=7, synchronous="normal").settings(workspace)
+    settings = UpOptions(
+        {"hub.port": 5000, "rate_limits.enabled": False, "hub.idle_shutdown_ms": 7, "hub.synchronous": "normal"}
+    ).settings(workspace)
     assert (settings.hub.port, settings.hub.host) == (5000, "::1")
     assert (settings.hub.idle_shutdown_ms, settings.hub.synchronous) == (7, "normal")
     assert not settings.rate_limits.enabled
@@ -30,17 +32,23 @@ def test_flags_are_laid_over_the_file(tmp_path: Path) -> None:
 
 def test_the_flags_of_the_serving_process_are_those_that_were_given(tmp_path: Path) -> None:
     assert UpOptions().arguments() == []
-    given = UpOptions("::1", 0, tmp_path / "c.toml", False, "normal", True, 9).arguments()
-    assert given == [
-        "--host", "::1", "--port", "0", "--synchronous", "normal", "--idle-shutdown-ms", "9",
-        "--config", str(tmp_path / "c.toml"), "--no-rate-limit", "--unsafe-network",
+    given = {
+        "hub.host": "::1",
+        "hub.port": 0,
+        "hub.synchronous": "normal",
+        "hub.idle_shutdown_ms": 9,
+        "rate_limits.enabled": False,
+    }
+    assert UpOptions(given, tmp_path / "c.toml", True).arguments() == [
+        "--host", "::1", "--port", "0", "--synchronous", "normal", "--idle-shutdown-ms", "9", "--no-rate-limit",
+        "--config", str(tmp_path / "c.toml"), "--unsafe-network",
     ]  # fmt: skip
 
 
 def test_a_detached_start_raises_the_error_of_the_process_that_failed(tmp_path: Path) -> None:
     workspace = discovery.create(tmp_path)
     with pytest.raises(BindRefused) as caught:
-        start_detached(workspace, UpOptions(host="0.0.0.0"))
+        start_detached(workspace, UpOptions({"hub.host": "0.0.0.0"}))
     assert caught.value.details["host"] == "0.0.0.0"
 
 

@@ -14,9 +14,10 @@ import apsw
 import httpx
 import pytest
 
-from parley.app.broker import UpOptions, broker_options, broker_store
+from parley.app.broker import FLAGS, UpOptions, broker_store
 from parley.broker.backup import back_up, restore
 from parley.broker.instances import FOLDER, instances
+from parley.broker.options import broker_options
 from parley.broker.policy import DEFAULT_POLICY
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.sqlite_store import open_sqlite_store
@@ -24,6 +25,7 @@ from parley.core.broker_errors import BrokerRunning
 from parley.core.broker_settings import BrokerSettings
 from parley.core.clock import ManualClock, SystemClock
 from parley.core.errors import ConfigInvalid
+from parley.core.flags import given_by
 from parley.wire.broker import Accepted, Push
 from tests.broker.process import broker, circle, connected
 from tests.conformance.broker.circle import Circle, make_send
@@ -99,8 +101,9 @@ def test_every_setting_stands_in_a_file_and_flags_go_before_it(tmp_path: Path) -
         "[retention]\nmessage_days = 20\n[check]\nevery_hours = 0\n"
         "[mesh]\nmembers_max = 3\nconnection_policy = 'prefer_oldest'\n"
     )
-    found = broker_options(UpOptions(folder=tmp_path, port=6000).settings(), tmp_path)
-    assert (found.port, found.open_creation, found.check_hours) == (6000, True, 0)
+    found = broker_options(UpOptions({"server.port": 6000}, tmp_path).settings(), tmp_path)
+    server, check = found.settings.server, found.settings.check
+    assert (server.port, server.open_creation, check.every_hours) == (6000, True, 0)
     assert (found.tls_cert, found.tls_key) == (tmp_path / "cert.pem", Path("/etc/key.pem"))
     assert (found.policy.window, found.policy.lease_ms, found.policy.members_max) == (7, 5000, 3)
     assert (found.policy.delivery_days, found.policy.connection_policy) == (20, "prefer_oldest")
@@ -114,14 +117,15 @@ def test_every_setting_stands_in_a_file_and_flags_go_before_it(tmp_path: Path) -
 
 def test_without_a_file_the_policy_is_the_default(tmp_path: Path) -> None:
     assert broker_options(BrokerSettings(), tmp_path).policy == DEFAULT_POLICY
-    options = UpOptions(store="db", folder=tmp_path, port=0, tls_cert=Path("c"), insecure=True)
+    named = {flag.parameter: None for flag in FLAGS}
+    given = given_by(FLAGS, named | {"store": "db", "port": 0, "tls_cert": "c", "insecure": True})
     here = Path.cwd()
-    assert options.arguments() == [
-        *("--store", str(here / "db")),
+    assert UpOptions(given, tmp_path).arguments() == [
         *("--folder", str(tmp_path)),
         *("--port", "0"),
         *("--tls-cert", str(here / "c")),
         "--insecure",
+        *("--store", str(here / "db")),
     ]
 
 
@@ -129,7 +133,7 @@ def test_a_database_that_is_no_store_is_refused_before_anything_is_made(tmp_path
     with pytest.raises(ConfigInvalid, match="not mysql"):
         broker_store("mysql://host/db", tmp_path)
     with pytest.raises(ConfigInvalid, match="not mysql"):
-        broker_options(UpOptions(store="mysql://host/db", folder=tmp_path).settings(), tmp_path)
+        broker_options(UpOptions({"store.address": "mysql://host/db"}, tmp_path).settings(), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.load.process import STOP_SECONDS, NotReady, Process
-from parley.app.start import UpOptions, serve
+from parley.app.start import UNLIMITED, serve
 from parley.core.errors import ParleyError
 from parley.workspace import discovery
 
@@ -82,7 +82,7 @@ def _serve(folder: Path, report: Connection, go: Event | None) -> None:
         go.wait()
     with report:
         try:
-            serve(discovery.create(folder), UpOptions(rate_limit=False), on_ready=report.send, log_to_file=True)
+            serve(discovery.create(folder), UNLIMITED, on_ready=report.send, log_to_file=True)
         except ParleyError as error:
             report.send({"status": "error", "error": str(error), "details": error.details})
             sys.exit(error.exit_code)

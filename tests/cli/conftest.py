@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from parley.app.start import UpOptions, start_detached
+from parley.app.start import UNLIMITED, start_detached
 from parley.app.stop import stop_hub
 from parley.cli.root import run
 from parley.workspace import discovery
@@ -77,6 +77,6 @@ class Serving:
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A real hub, without rate limits, that ends with the module."""
     workspace = discovery.create(tmp_path_factory.mktemp("workspace"))
-    start_detached(workspace, UpOptions(rate_limit=False))
+    start_detached(workspace, UNLIMITED)
     yield Serving(workspace.root)
     stop_hub(workspace, 30)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.app.start import UpOptions, start_detached
+from parley.app.start import UNLIMITED, start_detached
 from parley.app.stop import stop_hub
 from parley.sandbox import missing
 from parley.workspace import discovery
@@ -30,7 +30,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A workspace with the built-in plugins and a real hub, which ends with the module."""
     workspace = discovery.create(tmp_path_factory.mktemp("workspace"))
     workspace.config.write_text(PLUGINS)
-    start_detached(workspace, UpOptions(rate_limit=False))
+    start_detached(workspace, UNLIMITED)
     yield workspace.root
     stop_hub(workspace, 10.0)
 

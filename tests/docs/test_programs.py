@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.app.start import UpOptions, start_detached
+from parley.app.start import UNLIMITED, start_detached
 from parley.app.stop import stop_hub
 from parley.workspace import discovery
 from scripts.docs import ROOT
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A workspace whose hub runs."""
     workspace = discovery.create(tmp_path_factory.mktemp("examples"))
-    start_detached(workspace, UpOptions(rate_limit=False))
+    start_detached(workspace, UNLIMITED)
     try:
         yield workspace.root
     finally:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from parley.app.make import make_workspace
-from parley.app.start import UpOptions, start_detached
+from parley.app.start import UNLIMITED, start_detached
 from parley.app.stop import stop_hub
 from parley.cli.root import run
 from parley.client import Client
@@ -38,7 +38,7 @@ def bob(workspace: Workspace) -> Bob:
 @pytest.fixture
 def client(workspace: Workspace) -> Iterator[Client]:
     """A client of the workspace's hub, which runs."""
-    start_detached(workspace, UpOptions(rate_limit=False))
+    start_detached(workspace, UNLIMITED)
     with Client(workspace.root, sender="bob") as client:
         yield client
     stop_hub(workspace, 30)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from parley.app.start import UpOptions, start_detached
+from parley.app.start import UNLIMITED, UpOptions, start_detached
 from parley.app.stop import stop_hub
 from parley.client import Client
 from parley.programs.catalogue import HOOK_TIMEOUT_SECONDS, PROGRAMS
@@ -109,7 +109,7 @@ def line_of(program: str, moment: str, answer: dict[str, Any]) -> str:
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     workspace = discovery.create(tmp_path_factory.mktemp("hooks"))
-    start_detached(workspace, UpOptions(rate_limit=False))
+    start_detached(workspace, UNLIMITED)
     yield workspace
     stop_hub(workspace, 30)
 

@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from parley.app.start import UpOptions, start_detached
+from parley.app.start import UNLIMITED, start_detached
 from parley.app.stop import stop_hub
 from parley.core.errors import ConnectionFailed
 from parley.workspace import discovery
@@ -87,7 +87,7 @@ def run_bench(messages: int) -> dict[str, Any]:
 def _temporary_hub() -> Generator[tuple[Workspace, dict[str, Any]]]:
     with tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
         workspace = discovery.create(Path(folder))
-        report = start_detached(workspace, UpOptions(rate_limit=False))
+        report = start_detached(workspace, UNLIMITED)
         try:
             yield workspace, report
         finally:

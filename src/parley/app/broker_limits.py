@@ -14,14 +14,17 @@ import msgspec
 
 from parley.app.broker import broker_folder, broker_store
 from parley.broker.instances import Instance, instances
-from parley.broker.lifecycle import POSTGRESQL, BrokerOptions, locked, open_store
+from parley.broker.lifecycle import locked, open_store
+from parley.broker.options import POSTGRESQL, BrokerOptions
 from parley.broker.rules.mesh_limits import ChangeLimits, all_limits
 from parley.broker.store import BrokerStore
 from parley.client.refusals import Reply, error_from
 from parley.core.broker_errors import BrokerRunning
+from parley.core.broker_settings import BrokerSettings
 from parley.core.clock import SystemClock
 from parley.core.daemon_errors import BrokerUnreachable
 from parley.core.errors import InvalidInput, NotFound, ServiceUnavailable
+from parley.core.flags import laid_over
 from parley.core.ids import new_uuid
 from parley.wire.mesh_http import MESHES_PATH, MeshLimits, SetLimits
 from parley.wire.validation_errors import invalid
@@ -65,7 +68,9 @@ def _found(store: str, folder: Path, asked: SetLimits | None) -> list[MeshLimits
 
 
 def _in_store(store: str, folder: Path, asked: SetLimits | None) -> list[MeshLimits]:
-    opened: BrokerStore = open_store(BrokerOptions(folder, store), SystemClock())
+    opened: BrokerStore = open_store(
+        BrokerOptions(folder, laid_over(BrokerSettings(), {"store.address": store})), SystemClock()
+    )
     with closing(opened):
         if asked is not None:
             opened.call(ChangeLimits(asked))

@@ -7,9 +7,9 @@ owner, so that is not kept: the creation token of the folder makes the first mes
 from pathlib import Path
 from typing import Any, Final
 
-from parley.app.broker import UpOptions, broker_folder, broker_options, log_path
+from parley.app.broker import UpOptions, broker_folder, log_path
 from parley.app.services import Service, install, uninstall
-from parley.broker.lifecycle import POSTGRESQL
+from parley.broker.options import POSTGRESQL, broker_options
 
 _LIMITS: Final = ("TasksMax=512", "LimitNOFILE=65536")
 

@@ -3,13 +3,14 @@
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from parley.app.detached import detach
 from parley.core.errors import ConfigInvalid, StartupFailed
-from parley.core.settings import Settings
+from parley.core.flags import Given, arguments, laid_over, setting_flags
+from parley.core.settings import Settings, setting_specs
 from parley.wire.server_file import ServerFile
 from parley.workspace.config import load_settings
 from parley.workspace.layout import Workspace
@@ -19,41 +20,31 @@ _LOG_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
 
 
+FLAGS: Final = setting_flags(setting_specs())
+
+
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What ``parley up`` was told; None leaves it to ``parley.toml``."""
+    """What ``parley up`` was told; what it was not told stands in ``parley.toml``."""
 
-    host: str | None = None
-    port: int | None = None
+    given: Given = field(default_factory=dict[str, Any])
     config: Path | None = None
-    rate_limit: bool = True
-    synchronous: Literal["full", "normal"] | None = None
     unsafe_network: bool = False
-    idle_shutdown_ms: int | None = None
 
     def arguments(self) -> list[str]:
         """The same as flags, for the process that will serve."""
-        flags: list[str] = []
-        for name in ("host", "port", "synchronous", "idle_shutdown_ms"):
-            value = getattr(self, name)
-            if value is not None:
-                flags += [f"--{name.replace('_', '-')}", str(value)]
-        if self.config is not None:
-            flags += ["--config", str(self.config.absolute())]
-        return flags + ["--no-rate-limit"] * (not self.rate_limit) + ["--unsafe-network"] * self.unsafe_network
+        config = [] if self.config is None else ["--config", str(self.config.absolute())]
+        return [*arguments(FLAGS, self.given), *config, *["--unsafe-network"] * self.unsafe_network]
 
     def settings(self, workspace: Workspace) -> Settings:
         """``parley.toml`` with the flags laid over it. Raises ``ConfigInvalid``."""
         if self.config is not None and not self.config.exists():  # only parley.toml itself may be missing
             raise ConfigInvalid(f"{self.config} does not exist", path=str(self.config))
-        settings = load_settings(workspace.config if self.config is None else self.config)
-        given = {
-            name: value
-            for name in ("host", "port", "synchronous", "idle_shutdown_ms")
-            if (value := getattr(self, name)) is not None
-        }
-        limits = settings.rate_limits if self.rate_limit else replace(settings.rate_limits, enabled=False)
-        return replace(settings, hub=replace(settings.hub, **given), rate_limits=limits)
+        return laid_over(load_settings(workspace.config if self.config is None else self.config), self.given)
+
+
+UNLIMITED: Final = UpOptions({"rate_limits.enabled": False})
+"""A hub that serves every request, for one user's own load."""
 
 
 def announcement(workspace: Workspace, server: ServerFile) -> dict[str, Any]:

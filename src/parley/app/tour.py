@@ -166,7 +166,7 @@ def open_tour(folder: Path | None) -> Generator[Tour]:
         root = folder or Path(temporary) / "shop"
         root.mkdir(parents=True, exist_ok=True)
         workspace = discovery.create(root)
-        start_detached(workspace, UpOptions(idle_shutdown_ms=IDLE_SHUTDOWN_MS))
+        start_detached(workspace, UpOptions({"hub.idle_shutdown_ms": IDLE_SHUTDOWN_MS}))
         tour = Tour(workspace)
         try:
             yield tour

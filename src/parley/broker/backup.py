@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import apsw
 
-from parley.broker.lifecycle import POSTGRESQL, locked
+from parley.broker.lifecycle import locked
+from parley.broker.options import POSTGRESQL
 from parley.broker.rules.audit import verify
 from parley.broker.rules.orphans import Finding, find_orphans
 from parley.broker.rules.presence import forget_all_connections

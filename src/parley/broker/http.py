@@ -59,8 +59,6 @@ class HttpSettings:
     """Whether what it accepts goes onto that disk; a database has its own."""
     trusted_proxy: bool = False
     """Whether a proxy in front of it says who asks."""
-    requests_per_address: int = 500
-    requests_overall: int = 2_000
 
 
 class Front:
@@ -79,10 +77,10 @@ class BrokerDoor(Door):
     """Whom a broker lets in. Who may send and receive is settled on the WebSocket; here only operators have a token."""
 
     def __init__(self, front: Front, clock: Clock) -> None:
-        settings = front.settings
-        budget = (settings.requests_per_address, settings.requests_overall, clock)
+        policy = front.broker.policy
+        budget = (policy.http_per_address, policy.http_overall, clock)
         super().__init__(in_flight=InFlight(), limiter=RateLimiter(*budget), strangers=RateLimiter(*budget))
-        self._settings = settings
+        self._settings = front.settings
 
     json_only = False  # no page can call a broker, and whoever types a request by hand may leave the header out
 

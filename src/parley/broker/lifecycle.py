@@ -13,7 +13,7 @@ import ssl
 import threading
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ from structlog.typing import FilteringBoundLogger
 from parley.broker.gate import Gate, LaneGate, SqliteGate
 from parley.broker.http import Front, HttpSettings, broker_shell
 from parley.broker.instances import Instance, announced
-from parley.broker.policy import DEFAULT_POLICY, Policy
+from parley.broker.options import BrokerOptions
 from parley.broker.rules.founding import FoundFirst, FoundMesh
 from parley.broker.rules.presence import forget_all_connections
 from parley.broker.server import CONNECTIONS_MAX as BROKER_CONNECTIONS_MAX
@@ -41,41 +41,14 @@ from parley.core.metrics import BROKER_METRICS
 from parley.serve import BoundSocket, DiskWatch, InstanceLock, TokenStore, bind, check_bind, register_secret
 from parley.serve.metrics import Metrics
 from parley.serve.server import CONNECTIONS_MAX, HttpServer
-from parley.sqlite import Checkpointer, Synchronous
+from parley.sqlite import Checkpointer
 
-DEFAULT_PORT: Final = 4717
-POSTGRESQL: Final = ("postgresql://", "postgres://")
 FIRST_SLUG, FIRST_NAME = "home", "Home"
 FIRST_CHECK_SECONDS: Final = 300.0
 """A start has better things to do than to look at all rows, and whoever restarts daily wants it done, too."""
 
 DISK_SECONDS: Final = 10.0
 """How often the free space is looked at."""
-
-
-@dataclass(frozen=True)
-class BrokerOptions:
-    """What a start decides. ``store`` is the path of a file or the address of a PostgreSQL database."""
-
-    folder: Path
-    """Where the creation token is kept; made if it is not there."""
-    store: str
-    host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    trusted_proxy: bool = False
-    insecure: bool = False
-    open_creation: bool = False
-    public_url: str | None = None
-    synchronous: Synchronous = "full"
-    drain_seconds: float = 10.0
-    check_hours: float = 24.0
-    """How often all rows are looked at; 0 never."""
-    disk_free_bytes_min: int = 1024 * 1024 * 1024
-    """With less free space it says that it is degraded."""
-    policy: Policy = field(default=DEFAULT_POLICY)
-    version: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,18 +77,18 @@ def run_broker(
     address = _check_address(options)
     options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with ExitStack() as held:
-        shared = options.store.startswith(POSTGRESQL)
-        if not shared:
+        if options.keeps_file:
             path = Path(options.store)
             held.enter_context(locked(path, instance, clock))
         store = open_store(options, clock, instance)
         held.callback(store.close)
-        if not shared:
+        if options.keeps_file:
             store.call(forget_all_connections)
-        bound = bind(address, options.port)
+        port, host = options.settings.server.port, options.settings.server.host
+        bound = bind(address, port)
         held.callback(bound.socket.close)
         if bound.asked_port_taken:
-            raise StartupFailed(f"Port {options.port} of {options.host} is taken", port=options.port)
+            raise StartupFailed(f"Port {port} of {host} is taken", port=port)
         serving = _Serving(options, log, on_ready, clock, instance, store, bound)
         held.enter_context(announced(options.folder, serving.instance))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -124,8 +97,9 @@ def run_broker(
 
 def open_store(options: BrokerOptions, clock: Clock, instance: str | None = None) -> BrokerStore:
     """The store that the options name."""
-    if not options.store.startswith(POSTGRESQL):
-        return open_sqlite_store(Path(options.store), clock, options.policy, synchronous=options.synchronous)
+    if options.keeps_file:
+        synchronous = options.settings.store.synchronous
+        return open_sqlite_store(Path(options.store), clock, options.policy, synchronous=synchronous)
     try:
         from parley.broker.postgresql_store import PostgresqlStore
     except ImportError as error:
@@ -150,9 +124,10 @@ def locked(path: Path, instance: str, clock: Clock) -> Generator[None]:
 def _check_address(options: BrokerOptions) -> str:
     if (options.tls_cert is None) != (options.tls_key is None):
         raise StartupFailed("TLS needs both --tls-cert and --tls-key")
-    guarded = options.tls_cert is not None or options.trusted_proxy or options.insecure
+    server = options.settings.server
+    guarded = options.tls_cert is not None or server.trusted_proxy or server.insecure
     try:
-        return check_bind(options.host, unsafe_network=guarded)
+        return check_bind(server.host, unsafe_network=guarded)
     except BindRefused as refusal:
         refusal.hint = (
             "Give it --tls-cert and --tls-key, or --trusted-proxy behind a proxy that speaks TLS, or --insecure if"
@@ -182,13 +157,14 @@ class _Serving:
         self._bound = bound
         self._instance = instance
         self._stopping = asyncio.Event()
-        self._keeps_file = not options.store.startswith(POSTGRESQL)
-        place = Path(options.store).parent if self._keeps_file else options.folder
-        self._disk = DiskWatch(place, options.disk_free_bytes_min)
+        self._settings = options.settings
+        place = Path(options.store).parent if options.keeps_file else options.folder
+        self._disk = DiskWatch(place, options.settings.trouble.disk_free_bytes_min)
         self._tokens = TokenStore(options.folder / "creation-token", clock, 0)
         scheme = "wss" if options.tls_cert is not None else "ws"
-        host = f"[{options.host}]" if ":" in options.host else options.host
-        self._url = options.public_url or f"{scheme}://{host}:{bound.port}"
+        server = options.settings.server
+        host = f"[{server.host}]" if ":" in server.host else server.host
+        self._url = server.public_url or f"{scheme}://{host}:{bound.port}"
 
     @property
     def instance(self) -> Instance:
@@ -197,11 +173,11 @@ class _Serving:
             pid=os.getpid(),
             instance_id=self._instance,
             started_at=iso(self._clock.now_ms()),
-            host=self._options.host,
+            host=self._settings.server.host,
             port=self._bound.port,
             url=self._url,
             tls=self._options.tls_cert is not None,
-            store="sqlite" if self._keeps_file else "postgresql",
+            store="sqlite" if self._options.keeps_file else "postgresql",
             tls_cert="" if self._options.tls_cert is None else str(self._options.tls_cert.absolute()),
         )
 
@@ -258,7 +234,7 @@ class _Serving:
             await asyncio.sleep(DISK_SECONDS)
 
     async def _check_now_and_then(self, metrics: Metrics) -> None:
-        period = self._options.check_hours * 3600
+        period = self._settings.check.every_hours * 3600
         if not period:
             return
         await asyncio.sleep(min(period, FIRST_CHECK_SECONDS))
@@ -300,7 +276,7 @@ class _Serving:
         if not isinstance(store, SqliteStore):
             return LaneGate(store), None
         checkpointer = Checkpointer(
-            Path(self._options.store), store.connection, self._clock, synchronous=self._options.synchronous
+            Path(self._options.store), store.connection, self._clock, synchronous=self._settings.store.synchronous
         )
         gate = SqliteGate(store)
         checkpointer.between_commits = gate.writer.writer.between_commits
@@ -311,7 +287,7 @@ class _Serving:
         found = FoundMesh(FIRST_SLUG, FIRST_NAME, self._url, self._store.policy, secrets.token_bytes(32))
         founded = await gate.run(FoundFirst(found))
         return Ready(
-            host=self._options.host,
+            host=self._settings.server.host,
             port=self._bound.port,
             url=self._url,
             broker_id=self._store.broker_id,
@@ -333,26 +309,26 @@ class _Serving:
             self._log.error("broker_failed", exc_info=error)
         timing.cancel()
         try:
-            await asyncio.wait_for(broker.stop(), self._options.drain_seconds)
+            await asyncio.wait_for(broker.stop(), self._settings.server.drain_seconds)
         except TimeoutError:
             self._log.warning("drain_timed_out")
-        await server.stop(self._options.drain_seconds)
+        await server.stop(self._settings.server.drain_seconds)
         await asyncio.gather(timing, return_exceptions=True)
         await gate.stop()
         if checkpointer is not None:
-            checkpointer.stop(timeout=self._options.drain_seconds)
+            checkpointer.stop(timeout=self._settings.server.drain_seconds)
         self._log.info("stopped")
 
     def _http_settings(self) -> HttpSettings:
-        options = self._options
+        server, options = self._settings.server, self._options
         return HttpSettings(
             self._tokens.current,
-            options.open_creation,
+            server.open_creation,
             self._url,
             options.version,
             self._disk,
-            self._keeps_file,
-            options.trusted_proxy,
+            options.keeps_file,
+            server.trusted_proxy,
         )
 
 

@@ -31,6 +31,9 @@ class Policy:
     """Messages that one member may send in a window."""
     requests_per_second: int = 50
     """Requests of one connection; ten times as many may come at once after a pause."""
+    http_per_address: int = 500
+    """HTTP requests and upgrades in a second that come from one address."""
+    http_overall: int = 2_000
     delivery_days: int = 30
     """How long a delivery waits for its recipient before it is given up."""
     message_days: int = 60

@@ -7,10 +7,10 @@ share, so that ``--workspace``, ``--json`` and ``--no-color`` may stand before o
 import inspect
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, ParamSpec, cast
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, NamedTuple, ParamSpec, cast
 
 import typer
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import apsw
 
     from parley.client import Client
+    from parley.core.flags import SettingFlag
+    from parley.core.settings import SettingSpec
     from parley.workspace.layout import Workspace
 
 P = ParamSpec("P")
@@ -115,22 +117,32 @@ def _require_command(ctx: typer.Context) -> None:
 
 
 def command(
-    app: typer.Typer, name: str
+    app: typer.Typer, name: str, *, settings: "Callable[[], Iterable[SettingSpec]] | None" = None
 ) -> Callable[[Callable[Concatenate[Call, P], int | None]], Callable[Concatenate[Call, P], int | None]]:
-    """Registers a function as a command of the app, with the shared options added to its own."""
+    """Registers a function as a command of the app, with the shared options added to its own.
+
+    With ``settings`` it has an option for each setting with a flag, and the function gets what was ``given`` of them.
+    """
 
     def register(
         function: Callable[Concatenate[Call, P], int | None],
     ) -> Callable[Concatenate[Call, P], int | None]:
-        app.command(name)(_with_shared_options(function))
+        app.command(name)(_with_shared_options(function, () if settings is None else _flags_of(settings)))
         return function
 
     return register
 
 
-def _with_shared_options(function: Callable[..., int | None]) -> Callable[..., int | None]:
+def _with_shared_options(
+    function: Callable[..., int | None], flags: "Sequence[SettingFlag]"
+) -> Callable[..., int | None]:
     def shell(ctx: typer.Context, *, workspace: Path | None, json: bool, no_color: bool, **own: Any) -> int | None:
         before = given_before(ctx)
+        if flags:
+            from parley.core.flags import given_by
+
+            named = {flag.parameter: own.pop(flag.parameter) for flag in flags}
+            own["given"] = given_by(flags, named)
         shared = Shared(workspace or before.workspace, json or before.json, no_color or before.no_color)
         return function(Call(shared), **own)
 
@@ -138,7 +150,27 @@ def _with_shared_options(function: Callable[..., int | None]) -> Callable[..., i
         function,
         shell,
         {"workspace": (WorkspaceOption, None), "json": (JsonOption, False), "no_color": (NoColorOption, False)},
+        {flag.parameter: _setting_option(flag) for flag in flags},
     )
+
+
+def _flags_of(settings: "Callable[[], Iterable[SettingSpec]]") -> "Sequence[SettingFlag]":
+    from parley.core.flags import setting_flags
+
+    return setting_flags(settings())
+
+
+def _setting_option(flag: "SettingFlag") -> tuple[Any, Any]:
+    """The type and the default of a setting's option."""
+    spec = flag.spec
+    by_default = "" if spec.kind is bool or spec.default in (0, "") else f" By default {spec.default}."
+    about = spec.flag_help or f"{spec.meaning[0].upper()}{spec.meaning[1:]}.{by_default}"
+    if spec.kind is bool:
+        return Annotated[bool, typer.Option(flag.name, help=about)], False
+    kind: Any = Literal[spec.choices] if spec.choices else spec.kind
+    bounds: dict[str, Any] = {"min": spec.low, "max": spec.high} if spec.kind in (int, float) else {}
+    metavar = "PATH" if spec.is_path else spec.key.rpartition("_")[2].upper() if kind is str else None
+    return Annotated[kind | None, typer.Option(flag.name, metavar=metavar, help=about, **bounds)], None
 
 
 def given_before(ctx: typer.Context) -> Shared:
@@ -147,9 +179,12 @@ def given_before(ctx: typer.Context) -> Shared:
 
 
 def with_options(
-    function: Callable[..., int | None], shell: Callable[..., int | None], shared: Mapping[str, tuple[Any, Any]]
+    function: Callable[..., int | None],
+    shell: Callable[..., int | None],
+    shared: Mapping[str, tuple[Any, Any]],
+    settings: Mapping[str, tuple[Any, Any]] = {},
 ) -> Callable[..., int | None]:
-    """The shell, with the options that the function has of its own before the shared ones, each a type and a default.
+    """The shell, with the options of settings and of the function before the shared ones, each a type and a default.
 
     The function's first parameter is what the shell makes of the shared options.
     """
@@ -158,20 +193,24 @@ def with_options(
         _refuse_what_cannot_be_counted_with(ctx, given)
         return shell(ctx, **given)
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[2 if settings else 1 :]
     parameters = [
         inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
-        *(parameter.replace(kind=keyword) for parameter in own),
-        *(
-            inspect.Parameter(name, keyword, default=default, annotation=kind)
-            for name, (kind, default) in shared.items()
-        ),
+        *_parameters(settings),
+        *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
+        *_parameters(shared),
     ]
     checked.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     checked.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     checked.__doc__ = function.__doc__
     return checked
+
+
+def _parameters(options: Mapping[str, tuple[Any, Any]]) -> list[inspect.Parameter]:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(name, keyword, default=default, annotation=kind) for name, (kind, default) in options.items()
+    ]
 
 
 def _refuse_what_cannot_be_counted_with(ctx: typer.Context, given: Mapping[str, object]) -> None:

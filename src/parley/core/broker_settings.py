@@ -11,14 +11,24 @@ from parley.core.settings import MIB, SettingSpec, setting_key, table_specs
 class ServerTable:
     """``[server]``"""
 
-    host: str = setting_key("127.0.0.1", "address to listen on; one that others can reach needs TLS or a proxy")
-    port: int = setting_key(4717, "port to listen on; 0 takes a free one", low=0, high=65_535)
-    tls_cert: str = setting_key("", "a certificate in PEM, beside this file unless the path is whole")
-    tls_key: str = setting_key("", "its key")
-    trusted_proxy: bool = setting_key(False, "a proxy in front of the broker speaks TLS")
-    insecure: bool = setting_key(False, "allow an address that others can reach, without TLS")
-    open_creation: bool = setting_key(False, "everybody may make a mesh, without the creation token")
-    public_url: str = setting_key("", "how daemons reach the broker; written into invites")
+    host: str = setting_key(
+        "127.0.0.1", "address to listen on; one that others can reach needs TLS or a proxy", flag="--host"
+    )
+    port: int = setting_key(4717, "port to listen on; 0 takes a free one", low=0, high=65_535, flag="--port")
+    tls_cert: str = setting_key(
+        "",
+        "a certificate in PEM, beside this file unless the path is whole",
+        flag="--tls-cert",
+        flag_help="A certificate, in PEM.",
+        is_path=True,
+    )
+    tls_key: str = setting_key("", "its key", flag="--tls-key", flag_help="Its key, in PEM.", is_path=True)
+    trusted_proxy: bool = setting_key(False, "a proxy in front of the broker speaks TLS", flag="--trusted-proxy")
+    insecure: bool = setting_key(False, "allow an address that others can reach, without TLS", flag="--insecure")
+    open_creation: bool = setting_key(
+        False, "everybody may make a mesh, without the creation token", flag="--open-creation"
+    )
+    public_url: str = setting_key("", "how daemons reach the broker; written into invites", flag="--public-url")
     drain_seconds: float = setting_key(10.0, "how long a stop waits for what is under way", low=0, high=600)
     log_level: Literal["debug", "info", "warning", "error"] = setting_key(
         "info", "how much is logged", choices=("debug", "info", "warning", "error")
@@ -29,11 +39,18 @@ class ServerTable:
 class StoreTable:
     """``[store]``"""
 
-    address: str = setting_key("", "a file, or `postgresql://…`; empty is `broker.db` beside this file")
+    address: str = setting_key(
+        "",
+        "a file, or `postgresql://…`; empty is `broker.db` beside this file",
+        flag="--store",
+        flag_help="A file, or postgresql://…; else a file in the folder.",
+        is_path=True,
+    )
     synchronous: Literal["full", "normal"] = setting_key(
         "full",
         "of a file: `full` syncs each commit to disk; `normal` may lose the last commits in a power cut",
         choices=("full", "normal"),
+        flag="--synchronous",
     )
 
 
@@ -48,6 +65,10 @@ class LimitsTable:
     requests_per_second: int = setting_key(
         50, "requests of a connection; ten times as many may come at once after a pause", low=1
     )
+    http_per_address: int = setting_key(
+        500, "HTTP requests and new connections in a second from one address", low=1, high=1_000_000
+    )
+    http_overall: int = setting_key(2_000, "HTTP requests and new connections in a second, all together", low=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +88,13 @@ class RetentionTable:
     delivery_days: int = setting_key(
         30, "how long a delivery waits for its recipient; never longer than messages", low=1, high=36_500
     )
-    message_days: int = setting_key(60, "how long a message is kept", low=1, high=36_500)
+    message_days: int = setting_key(60, "how long a message is kept", low=1, high=36_500, flag="--message-days")
     dedupe_days: int = setting_key(
-        365, "how long its id is; 0 is for ever, else at least 7 and as long as messages", low=0, high=36_500
+        365,
+        "how long its id is; 0 is for ever, else at least 7 and as long as messages",
+        low=0,
+        high=36_500,
+        flag="--dedupe-days",
     )
     ephemeral_hours: float = setting_key(
         1.0, "how long a member whose keys end with its daemon may be away; then it is none any more", low=0.01
@@ -80,8 +105,8 @@ class RetentionTable:
 class MeshTable:
     """``[mesh]``"""
 
-    members_max: int = setting_key(1_000, "members of a new mesh", low=1)
-    bytes_max: int = setting_key(1024 * MIB, "stored bytes of a new mesh", low=1024)
+    members_max: int = setting_key(1_000, "members of a new mesh", low=1, flag="--members-max")
+    bytes_max: int = setting_key(1024 * MIB, "stored bytes of a new mesh", low=1024, flag="--mesh-bytes-max")
     connection_policy: Literal["prefer_newest", "prefer_oldest", "allow_concurrent"] = setting_key(
         "prefer_newest",
         "what becomes of a member's second daemon in a new mesh",

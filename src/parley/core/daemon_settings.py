@@ -23,11 +23,16 @@ class DaemonTable:
 class IpcTable:
     """``[ipc]``"""
 
-    tcp_enabled: bool = setting_key(True, "listen on loopback TCP, too; a container has the socket alone")
+    tcp_enabled: bool = setting_key(
+        True,
+        "listen on loopback TCP, too; a container has the socket alone",
+        flag="--no-tcp",
+        flag_help="Listen on the socket alone.",
+    )
     tcp_in_container: bool = setting_key(
         False, "listen on loopback TCP in a container, too, where neighbours may share it"
     )
-    http_port: int = setting_key(0, "port on loopback; 0 takes a free one", low=0, high=65_535)
+    http_port: int = setting_key(0, "port on loopback; 0 takes a free one", low=0, high=65_535, flag="--port")
     public_health_check: bool = setting_key(False, "`GET /v1/health` needs no token")
     body_bytes_max: int = setting_key(MIB, "bytes of a request body", low=1024, high=16 * MIB)
     requests_max: int = setting_key(64, "requests answered at once; one more gets 429", low=1, high=10_000)

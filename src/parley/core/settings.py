@@ -24,8 +24,15 @@ def setting_key(
     high: float | None = None,
     choices: tuple[str, ...] = (),
     form: tuple[re.Pattern[str], str] | None = None,
+    flag: str | None = None,
+    flag_help: str = "",
+    is_path: bool = False,
 ) -> Any:
-    """One key. ``kind`` is the type where the default does not show it; ``form`` is a pattern and its name in words."""
+    """One key. ``kind`` is the type where the default does not show it; ``form`` is a pattern and its name in words.
+
+    ``flag`` is the option that the server's command has for it, ``flag_help`` what is said of that where the meaning of
+    the key does not fit, and ``is_path`` tells that a value there is a path.
+    """
     about: dict[str, Any] = {
         "meaning": meaning,
         "kind": type(default) if kind is None else kind,
@@ -33,6 +40,9 @@ def setting_key(
         "high": high,
         "choices": choices,
         "form": form,
+        "flag": flag,
+        "flag_help": flag_help,
+        "is_path": is_path,
     }
     if isinstance(default, dict):
         return field(default_factory=cast("dict[str, Any]", default).copy, hash=False, metadata=about)
@@ -43,9 +53,11 @@ def setting_key(
 class HubSettings:
     """``[hub]``"""
 
-    host: str = setting_key("127.0.0.1", "address to listen on; anything but loopback also needs `--unsafe-network`")
+    host: str = setting_key(
+        "127.0.0.1", "address to listen on; anything but loopback also needs `--unsafe-network`", flag="--host"
+    )
     port: int = setting_key(
-        0, "port to listen on; 0 takes a free one, that of the last run if it can", low=0, high=65_535
+        0, "port to listen on; 0 takes a free one, that of the last run if it can", low=0, high=65_535, flag="--port"
     )
     trusted_hosts: tuple[str, ...] = setting_key(
         (),
@@ -57,9 +69,12 @@ class HubSettings:
         "full",
         "`full` syncs each commit to disk; `normal` may lose the last commits in a power cut",
         choices=("full", "normal"),
+        flag="--synchronous",
     )
     drain_seconds: float = setting_key(10.0, "how long a stop waits for requests in flight", low=0, high=600)
-    idle_shutdown_ms: int = setting_key(0, "stop after this long without a feed or a request; 0 never", low=0)
+    idle_shutdown_ms: int = setting_key(
+        0, "stop after this long without a feed or a request; 0 never", low=0, flag="--idle-shutdown-ms"
+    )
     writer_queue_max: int = setting_key(
         10_000, "writes that may wait before new ones are refused", low=1, high=1_000_000
     )
@@ -92,7 +107,9 @@ class LimitSettings:
 class RateLimitSettings:
     """``[rate_limits]``"""
 
-    enabled: bool = setting_key(True, "whether requests are limited")
+    enabled: bool = setting_key(
+        True, "whether requests are limited", flag="--no-rate-limit", flag_help="Serve every request."
+    )
     per_connection: int = setting_key(100, "requests per second of one connection or named agent", low=1)
     overall: int = setting_key(1_000, "requests per second of all together", low=1)
 
@@ -374,6 +391,9 @@ class SettingSpec(NamedTuple):
     high: float | None
     choices: tuple[str, ...]
     form: tuple[re.Pattern[str], str] | None
+    flag: str | None
+    flag_help: str
+    is_path: bool
 
     @property
     def name(self) -> str:
@@ -405,4 +425,7 @@ def table_specs(table: str, section: Any) -> Iterator[SettingSpec]:
             about["high"],
             about["choices"],
             about["form"],
+            about["flag"],
+            about["flag_help"],
+            about["is_path"],
         )

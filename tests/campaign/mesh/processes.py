@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.load.process import NotReady
-from parley.broker.lifecycle import BrokerOptions, Ready, run_broker
+from parley.broker.lifecycle import Ready, run_broker
+from parley.broker.options import BrokerOptions
 from parley.broker.policy import Policy
+from parley.core.broker_settings import BrokerSettings
 from parley.core.daemon_settings import DaemonSettings, IpcTable, ReconnectTable
 from parley.core.errors import ParleyError
+from parley.core.flags import laid_over
 from parley.daemon.identity import HostId
 from parley.daemon.lifecycle import DaemonOptions, run_daemon
 from parley.serve.logs import configure
@@ -107,4 +110,8 @@ def _serve_broker(report: Connection, folder: Path, store: str, death: Death | N
         report.send({"port": broker.port})
 
     with configure("info", folder / "broker.log") as log:
-        run_broker(BrokerOptions(folder, store, port=0, policy=policy), log.logger, ready)
+        run_broker(
+            BrokerOptions(folder, laid_over(BrokerSettings(), {"store.address": store, "server.port": 0}), policy),
+            log.logger,
+            ready,
+        )

@@ -14,7 +14,7 @@ import httpx
 import psycopg
 from msgspec.structs import replace
 
-from parley.broker.lifecycle import POSTGRESQL
+from parley.broker.options import POSTGRESQL
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.sqlite_store import open_sqlite_store
 from parley.core.clock import SystemClock

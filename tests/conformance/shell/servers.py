@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,12 +138,11 @@ async def broker_server(folder: Path, *, limited: bool = False) -> AsyncGenerato
     store = open_sqlite_store(folder / "broker.db", clock, synchronous="normal")
     logging = configure("info", io.BytesIO())
     gate = SqliteGate(store)
-    setting = Setting(store.broker_id, "inst", DEFAULT_POLICY, sealing.verify, "0")
-    broker = Broker(setting, gate, clock, Metrics(clock, BROKER_METRICS), logging.logger)
     rate = RATE if limited else 100_000
-    settings = HttpSettings(
-        "creation", False, "ws://127.0.0.1", "0", DiskWatch(folder, 0), requests_per_address=rate, requests_overall=rate
-    )
+    policy = replace(DEFAULT_POLICY, http_per_address=rate, http_overall=rate)
+    setting = Setting(store.broker_id, "inst", policy, sealing.verify, "0")
+    broker = Broker(setting, gate, clock, Metrics(clock, BROKER_METRICS), logging.logger)
+    settings = HttpSettings("creation", False, "ws://127.0.0.1", "0", DiskWatch(folder, 0))
     try:
         async with _served(broker_shell(Front(broker, settings), clock), 64) as (server, port):
             yield Served(

@@ -5,33 +5,29 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from parley.app.detached import detach
 from parley.app.garbage import look_seldom
-from parley.core.daemon_settings import DaemonSettings
+from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.errors import InvalidInput
+from parley.core.flags import Given, arguments, laid_over, setting_flags
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.home import prepare_home
-from parley.wire.daemon_home import HOME_VARIABLE, DaemonHome, daemon_home
+from parley.wire.daemon_home import HOME_VARIABLE, daemon_home
 
 LOG_NAME: Final = "daemon.log"
 _LOG_MODE: Final = 0o600
-
-
-def settings_of(home: DaemonHome, *, no_tcp: bool = False, port: int | None = None) -> DaemonSettings:
-    """``daemon.toml`` with the flags laid over it. Raises ``ConfigInvalid``."""
-    settings = load_daemon_settings(home.config)
-    ipc = replace(settings.ipc, tcp_enabled=settings.ipc.tcp_enabled and not no_tcp)
-    return replace(settings, ipc=ipc if port is None else replace(ipc, http_port=port))
+FLAGS: Final = setting_flags(daemon_setting_specs())
+_PORT: Final = "ipc.http_port"
+_NOTHING: Final[Given] = {}
+_SOCKET_ALONE: Final = {"ipc.tcp_enabled": False}
 
 
 def serve(
+    given: Given,
     *,
     on_ready: Callable[[dict[str, Any]], None],
-    no_tcp: bool = False,
-    port: int | None = None,
     log_to_file: bool = False,
     ephemeral: bool = False,
 ) -> int:
@@ -40,8 +36,8 @@ def serve(
     from parley.serve.logs import configure
 
     home = daemon_home()
-    settings = settings_of(home, no_tcp=no_tcp, port=port)
-    if port is not None and not wants_tcp(settings):
+    settings = laid_over(load_daemon_settings(home.config), given)
+    if _PORT in given and not wants_tcp(settings):
         raise InvalidInput(
             "No port is opened: --no-tcp or ipc.tcp_enabled says so, or this is a container, where"
             " ipc.tcp_in_container must allow it",
@@ -65,14 +61,13 @@ def serve_ephemeral(*, on_ready: Callable[[dict[str, Any]], None], ttl_seconds: 
         if ttl_seconds is not None:
             signal.signal(signal.SIGALRM, lambda number, frame: os.kill(os.getpid(), signal.SIGTERM))
             signal.setitimer(signal.ITIMER_REAL, ttl_seconds)
-        return serve(on_ready=on_ready, no_tcp=True, ephemeral=True)
+        return serve(_SOCKET_ALONE, on_ready=on_ready, ephemeral=True)
 
 
-def start_detached(*, no_tcp: bool = False, port: int | None = None) -> dict[str, Any]:
+def start_detached(given: Given = _NOTHING) -> dict[str, Any]:
     """Starts a daemon in a session of its own; its announcement when it answers, or raises why it does not."""
     home = daemon_home()
     prepare_home(home)
     log = os.open(home.logs / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
-    flags = ["--no-tcp"] * no_tcp + ([] if port is None else ["--port", str(port)])
-    arguments = ["daemon", "up", "--foreground", "--json", *flags]
-    return detach("daemon", arguments, log, home.logs / LOG_NAME, {HOME_VARIABLE: str(home.root)})
+    command = ["daemon", "up", "--foreground", "--json", *arguments(FLAGS, given)]
+    return detach("daemon", command, log, home.logs / LOG_NAME, {HOME_VARIABLE: str(home.root)})

@@ -2,7 +2,7 @@
 
 import traceback
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -10,6 +10,7 @@ from parley.cli.announce import Announcer
 from parley.cli.call import Call, command, group, load_app
 from parley.cli.choices import STOP_SECONDS, StopTimeoutOption
 from parley.cli.services import tell_installed, tell_uninstalled
+from parley.core.broker_settings import broker_setting_specs
 from parley.core.errors import ParleyError, StartupFailed
 from parley.core.exits import Exit
 
@@ -26,44 +27,11 @@ _PortOption = Annotated[
 _READY = {True: "yes", False: "no", None: "not asked"}
 
 
-@command(app, "up")
+@command(app, "up", settings=broker_setting_specs)
 def up(
     call: Call,
-    store: StoreOption = None,
+    given: dict[str, Any],
     folder: FolderOption = None,
-    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="By default 127.0.0.1.")] = None,
-    port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65_535, help="By default 4717; 0 takes a free one.")
-    ] = None,
-    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="A certificate, in PEM.")] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, in PEM.")] = None,
-    trusted_proxy: Annotated[
-        bool, typer.Option("--trusted-proxy", help="A proxy in front of the broker speaks TLS.")
-    ] = False,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Allow an address that others can reach, without TLS.")
-    ] = False,
-    open_creation: Annotated[
-        bool, typer.Option("--open-creation", help="Everybody may make a mesh, without the creation token.")
-    ] = False,
-    public_url: Annotated[
-        str | None, typer.Option("--public-url", metavar="URL", help="How daemons reach it; written into invites.")
-    ] = None,
-    synchronous: Annotated[
-        Literal["full", "normal"] | None, typer.Option("--synchronous", help="How each commit reaches the disk.")
-    ] = None,
-    message_days: Annotated[
-        int | None, typer.Option("--message-days", min=1, max=36_500, help="How long messages are kept: 60.")
-    ] = None,
-    dedupe_days: Annotated[
-        int | None, typer.Option("--dedupe-days", min=0, max=36_500, help="And their ids: 365; 0 keeps them for ever.")
-    ] = None,
-    members_max: Annotated[
-        int | None, typer.Option("--members-max", min=1, help="Members of a new mesh: 1000.")
-    ] = None,
-    mesh_bytes_max: Annotated[
-        int | None, typer.Option("--mesh-bytes-max", min=1024, help="Stored bytes of a new mesh: 1 GiB.")
-    ] = None,
     log_file: Annotated[Path | None, typer.Option("--log-file", metavar="FILE", help="Instead of stderr.")] = None,
     detach: Annotated[bool, typer.Option("--detach", help="In the background; its log is in the folder.")] = False,
     report_fd: Annotated[int | None, typer.Option("--report-fd", hidden=True)] = None,
@@ -75,24 +43,7 @@ def up(
     """
     broker = load_app("broker")
     announcer = Announcer(call, report_fd, _words)
-    options = broker.UpOptions(
-        store=store,
-        folder=folder,
-        host=host,
-        port=port,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-        trusted_proxy=trusted_proxy,
-        insecure=insecure,
-        open_creation=open_creation,
-        public_url=public_url,
-        synchronous=synchronous,
-        message_days=message_days,
-        dedupe_days=dedupe_days,
-        members_max=members_max,
-        mesh_bytes_max=mesh_bytes_max,
-        log_file=log_file,
-    )
+    options = broker.UpOptions(given, folder, log_file)
     try:
         if detach:
             announcer.ready(broker.start_detached(options))

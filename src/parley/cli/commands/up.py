@@ -2,7 +2,7 @@
 
 import traceback
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -10,27 +10,20 @@ from parley.cli.announce import Announcer
 from parley.cli.call import Call, command, load_app, single
 from parley.core.errors import ParleyError, StartupFailed
 from parley.core.exits import Exit
+from parley.core.settings import setting_specs
 
 app = single()
 
 
-@command(app, "up")
+@command(app, "up", settings=setting_specs)
 def up(
     call: Call,
-    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="A loopback address.")] = None,
-    port: Annotated[int | None, typer.Option("--port", min=0, max=65_535, help="0 takes a free one.")] = None,
+    given: dict[str, Any],
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Instead of parley.toml.")] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Serve in the background.")] = False,
-    no_rate_limit: Annotated[bool, typer.Option("--no-rate-limit", help="Serve every request.")] = False,
-    synchronous: Annotated[
-        Literal["full", "normal"] | None, typer.Option("--synchronous", help="How each commit reaches the disk.")
-    ] = None,
     unsafe_network: Annotated[
         bool, typer.Option("--unsafe-network", help="Allow an address that other machines can reach.")
     ] = False,
-    idle_shutdown_ms: Annotated[
-        int | None, typer.Option("--idle-shutdown-ms", min=0, metavar="MS", help="Stop after so long without work.")
-    ] = None,
     report_fd: Annotated[int | None, typer.Option("--report-fd", hidden=True)] = None,
 ) -> int:
     """Start the hub of a workspace.
@@ -38,7 +31,7 @@ def up(
     Without a workspace here or above, one is made: in the folder that --workspace names, else in this one.
     """
     start = load_app("start")
-    options = start.UpOptions(host, port, config, not no_rate_limit, synchronous, unsafe_network, idle_shutdown_ms)
+    options = start.UpOptions(given, config, unsafe_network)
     announcer = Announcer(call, report_fd, _words)
     announcer.about = {"workspace_root": None}
     try:

@@ -10,6 +10,7 @@ from parley.cli.call import Call, command, load_app
 from parley.cli.choices import STOP_SECONDS, StopTimeoutOption
 from parley.cli.commands.daemon.options import app, daemon_client
 from parley.core.daemon_errors import DaemonNotRunning
+from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.errors import InvalidInput, ParleyError, StartupFailed
 from parley.core.exits import Exit
 
@@ -17,14 +18,11 @@ STATUS_SECONDS = 5.0
 """How long a look at the daemon waits before it says that there is no answer."""
 
 
-@command(app, "up")
+@command(app, "up", settings=daemon_setting_specs)
 def up(
     call: Call,
+    given: dict[str, Any],
     foreground: Annotated[bool, typer.Option("--foreground", help="Serve in this process.")] = False,
-    no_tcp: Annotated[bool, typer.Option("--no-tcp", help="Listen on the socket alone.")] = False,
-    port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65_535, help="On loopback; 0 takes a free one.")
-    ] = None,
     ephemeral: Annotated[
         bool, typer.Option("--ephemeral", help="In this process, in a folder that is gone at the end, keys included.")
     ] = False,
@@ -47,9 +45,9 @@ def up(
             seconds = None if ttl_hours is None else ttl_hours * 3600
             return start.serve_ephemeral(on_ready=announcer.ready, ttl_seconds=seconds)
         if not foreground:
-            announcer.ready(start.start_detached(no_tcp=no_tcp, port=port))
+            announcer.ready(start.start_detached(given))
             return Exit.OK
-        return start.serve(on_ready=announcer.ready, no_tcp=no_tcp, port=port, log_to_file=report_fd is not None)
+        return start.serve(given, on_ready=announcer.ready, log_to_file=report_fd is not None)
     except ParleyError as error:
         announcer.failed(error)
         return error.exit_code
