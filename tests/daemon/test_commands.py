@@ -1,83 +1,20 @@
 """The mesh's commands as people type them: one broker, a few homes, every command a process of its own."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import apsw
 import pytest
 
-from parley.app.stopping import stop_holder
-from parley.client.daemon import DaemonClient
-from parley.serve.lock import probe
-from parley.wire.daemon_home import DaemonHome
 from parley.wire.invites import decode_invite, encode_invite
 from tests.broker.process import SECONDS, Process, broker
-
-
-class Said(NamedTuple):
-    """What a command ended with and wrote."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        return json.loads(self.out or self.err)
-
-
-class Home:
-    """A user with a daemon's folder of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def types(self, *words: str) -> Said:
-        environment = {**os.environ, "PARLEY_DAEMON_HOME": str(self.folder)}
-        argv = [sys.executable, "-P", "-m", "parley", *words]
-        done = subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=SECONDS, check=False)
-        return Said(done.returncode, done.stdout, done.stderr)
-
-    def asks(self, *words: str) -> dict[str, Any]:
-        """The answer to a command that succeeds, for a program."""
-        said = self.types(*words, "--json")
-        assert said.code == 0, said
-        return said.json
-
-    def client(self) -> DaemonClient:
-        """For what a test needs and is not about."""
-        return DaemonClient(DaemonHome(self.folder))
-
-    def until(self, condition: Callable[[DaemonClient], bool]) -> None:
-        """Asks the daemon until it is so."""
-        deadline = time.monotonic() + SECONDS
-        with self.client() as client:
-            while not condition(client):
-                assert time.monotonic() < deadline
-
-    def until_ended(self) -> None:
-        """Waits for the end of the daemon's process."""
-        deadline = time.monotonic() + SECONDS
-        while probe(DaemonHome(self.folder).lock) is not None:
-            assert time.monotonic() < deadline
-
-    def log(self) -> list[str]:
-        return (self.folder / "logs" / "daemon.log").read_text().splitlines()
-
-    def has_key(self) -> None:
-        self.until(lambda client: client.get("/v1/health")["meshes"][0]["key_epoch"] is not None)
-
-    def gets(self, body: str) -> None:
-        self.until(lambda client: body in [each["body"] for each in client.inbox(mark_seen=False)["items"]])
+from tests.daemon.homes import Home, World
 
 
 @pytest.fixture(scope="module")
@@ -95,41 +32,6 @@ def room() -> Iterator[tuple[Process, Path]]:
 def stopping() -> Iterator[ExitStack]:
     with ExitStack() as stack:
         yield stack
-
-
-class World:
-    """Homes beside the broker; ``ann`` owns the mesh and her daemon runs."""
-
-    def __init__(self, process: Process, folder: Path, stopping: ExitStack) -> None:
-        self.process = process
-        self._folder = folder
-        self._stopping = stopping
-        self.ann = self.home("ann")
-        self.ann.asks("mesh", "create", "team", "--broker", process.http, "--name", "ann")
-        assert self.ann.types("daemon", "up").code == 0
-        self.ann.has_key()
-
-    def home(self, name: str) -> Home:
-        made = Home(self._folder / name)
-        self._stopping.callback(stop_holder, DaemonHome(made.folder).lock, SECONDS)
-        return made
-
-    def invite(self) -> str:
-        with self.ann.client() as client:
-            return client.post("/v1/mesh/invite", {})["invite"]
-
-    def calls(self, method: str, **params: str) -> dict[str, Any]:
-        """What ann asks of the broker."""
-        with self.ann.client() as client:
-            return client.call(method, params)
-
-    def joined(self, name: str) -> Home:
-        """A home whose member has the mesh's key."""
-        made = self.home(name)
-        made.asks("mesh", "join", self.invite(), "--name", name)
-        assert made.types("daemon", "up").code == 0
-        made.has_key()
-        return made
 
 
 @pytest.fixture(scope="module")
