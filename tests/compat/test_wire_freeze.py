@@ -1,7 +1,9 @@
-"""Nothing that crosses a wire is removed, renamed, retyped or newly required: the daemon's local API.
+"""Nothing that crosses a wire is removed, renamed, retyped or newly required: the daemon's local API, and what daemons
+and brokers say to each other.
 
 To record an addition, run this file with ``PARLEY_UPDATE_SNAPSHOTS=1`` in the environment and commit what changed in
-``snapshots/``. A route without a call in ``daemon_wire.py`` fails until it has one.
+``snapshots/``. A route, a method or a frame that neither ``daemon_wire.py`` nor ``broker_wire.py`` uses is missed until
+one does. Each version of the broker's protocol has a snapshot of its own.
 """
 
 import copy
@@ -12,17 +14,23 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from parley.broker.http import ROUTES
 from parley.daemon.http.table import ENDPOINTS
+from parley.wire.broker import FromBroker, FromDaemon
+from parley.wire.mesh_methods import METHODS, NOTICES
 from tests.broker.process import broker
-from tests.compat import daemon_wire
+from tests.compat import broker_wire, daemon_wire
+from tests.compat.broker_wire import Tap
 from tests.compat.contract import Shape, losses, members_of
 from tests.compat.frozen import path_of, write
 from tests.daemon.homes import Home, World
 
+PROTOCOL = f"broker_protocol_{broker_wire.VERSION}"
+REQUESTED = frozenset({"subscribe", "set_presence", "set_profile", "peers", "members"})
 UPDATE = os.environ.get("PARLEY_UPDATE_SNAPSHOTS") == "1"
 
 
@@ -38,8 +46,21 @@ def world() -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def bob(world: World) -> Home:
-    made = world.joined("bob")
+def tap(world: World) -> Iterator[Tap]:
+    with Tap(world.process.url) as listening:
+        yield listening
+
+
+@pytest.fixture(scope="module")
+def bob(world: World, tap: Tap) -> Home:
+    """A member whose daemon reaches the broker through the tap."""
+    made = world.home("bob")
+    made.asks("mesh", "join", world.invite(), "--name", "bob")
+    memberships = made.folder / "memberships.json"
+    broker_url = json.loads(memberships.read_text())["meshes"][0]["broker_url"]
+    memberships.write_text(memberships.read_text().replace(broker_url, tap.url))
+    assert made.types("daemon", "up").code == 0
+    made.has_key()
     world.ann.asks("mesh", "create", "side", "--broker", world.process.http, "--name", "ann")
     return made
 
@@ -57,6 +78,39 @@ def frozen(name: str) -> Any:
 
 def test_the_daemons_api_is_as_its_callers_know_it(world: World, bob: Home) -> None:
     held("daemon_api", daemon_wire.daemon_contract(world, bob))
+
+
+def test_a_brokers_protocol_is_as_daemons_know_it(world: World) -> None:
+    held(PROTOCOL, broker_wire.broker_contract(world.process))
+
+
+def test_a_daemon_speaks_as_brokers_know_it(world: World, bob: Home, tap: Tap) -> None:
+    bob.types("daemon", "down")
+    bob.until_ended()
+    tap.said.clear()
+    assert bob.types("daemon", "up").code == 0
+    with bob.client() as client, world.ann.client() as other:
+        client.post("/v1/topic/subscribe", {"topic": "tapped"})
+        client.post("/v1/profile", {"status": "idle", "title": "engineer"})
+        client.get("/v1/peers")
+        client.send("ann", "for ann")
+        client.send("#tapped", "for the topic", mentions=[client.get("/v1/meshes")["meshes"][0]["pubkey"]])
+        other.send("bob", "for bob", mesh="team")
+    world.ann.gets("for ann")
+    bob.gets("for bob")
+    bob.until(lambda _: any(each["type"] == "delivery_ack" for each in tap.said))
+    held(f"{PROTOCOL}_daemon", tap.seen(REQUESTED))
+
+
+def test_every_frame_method_and_route_of_the_broker_is_frozen() -> None:
+    now = frozen(PROTOCOL)
+    assert set(METHODS) - set(now["methods"]["routes"]) == set()
+    assert {f"notice {name}" for name in NOTICES} - set(now["from_broker"]) == set()
+    assert {f"{each.method} {each.path}" for each in ROUTES} - {"GET /ws"} - set(now["http"]["routes"]) == set()
+    assert {each.__struct_config__.tag for each in get_args(FromDaemon)} - set(now["from_daemon"]) == set()
+    assert {each.__struct_config__.tag for each in get_args(FromBroker)} - {
+        name.partition(" ")[0] for name in now["from_broker"]
+    } == {"ping"}  # said after half a minute of silence
 
 
 def test_every_route_of_the_daemon_is_frozen() -> None:
@@ -102,6 +156,23 @@ CHANGES: tuple[tuple[str, Callable[[Any], object], str], ...] = (
     ),
     ("daemon_api", lambda d: d["events"]["message"].pop("body"), "/events/message/body is gone"),
     ("daemon_api", lambda d: d["refusals"].pop("404 NOT_FOUND"), "/refusals/404 NOT_FOUND is gone"),
+    (PROTOCOL, lambda d: d["from_broker"]["push"].pop("message.ref"), "/from_broker/push/message.ref is gone"),
+    (
+        PROTOCOL,
+        lambda d: d["from_daemon"]["send"]["kind"]["values"].remove("queue"),
+        "/from_daemon/send/kind/values no longer has 'queue'",
+    ),
+    (PROTOCOL, lambda d: d["methods"]["routes"].pop("peers"), "/methods/routes/peers is gone"),
+    (
+        PROTOCOL,
+        lambda d: d["methods"]["routes"]["members"]["answers"]["result"].update({"members[].role": "integer"}),
+        "/methods/routes/members/answers/result/members[].role is no longer string",
+    ),
+    (
+        PROTOCOL,
+        lambda d: d["close_codes"].update({"the member left": 1000}),
+        "/close_codes/the member left was 4002 and is 1000",
+    ),
 )
 
 

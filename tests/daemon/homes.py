@@ -6,12 +6,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from parley.app.stopping import stop_holder
 from parley.client.daemon import DaemonClient
+from parley.core.errors import RateLimited
 from parley.serve.lock import probe
 from parley.wire.daemon_home import DaemonHome
 from tests.broker.process import SECONDS, Process
@@ -52,11 +53,14 @@ class Home:
         return DaemonClient(DaemonHome(self.folder))
 
     def until(self, condition: Callable[[DaemonClient], bool]) -> None:
-        """Asks the daemon until it is so."""
+        """Asks the daemon until it is so, as often as it lets itself be asked."""
         deadline = time.monotonic() + SECONDS
+        is_so = False
         with self.client() as client:
-            while not condition(client):
+            while not is_so:
                 assert time.monotonic() < deadline
+                with suppress(RateLimited):
+                    is_so = condition(client)
 
     def until_ended(self) -> None:
         """Waits for the end of the daemon's process."""
