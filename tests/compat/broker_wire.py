@@ -318,8 +318,9 @@ def _routes(broker: Broker) -> None:
     for method, path in (("GET", "/v1/nothing"), ("GET", "/v1/join")):
         broker.request(f"{method} {path}")
     broker.request("GET /v1/health", origin="http://localhost")
-    shown = httpx.get(f"{broker.process.http}/metrics", timeout=SECONDS, trust_env=False)
-    broker.recorder.answer("GET /metrics", shown.status_code, shown.text)
+    for path in ("/metrics", "/openapi.json"):  # each has a test of what stands in it
+        shown = httpx.get(f"{broker.process.http}{path}", timeout=SECONDS, trust_env=False)
+        broker.recorder.answer(f"GET {path}", shown.status_code, shown.text)
 
 
 def _connections(broker: Broker, people: dict[str, Person]) -> tuple[dict[str, Any], dict[str, int]]:

@@ -107,8 +107,9 @@ def _about(wire: Wire) -> None:
         wire.ask(f"GET /v1/{path}")
     wire.ask("POST /v1/heartbeat")
     wire.ask("POST /v1/reload")
-    shown = wire.client.get("/v1/metrics")
-    wire.recorder.answer("GET /v1/metrics", shown.status_code, shown.text)
+    for path in ("/v1/metrics", "/openapi.json"):  # each has a test of what stands in it
+        shown = wire.client.get(path)
+        wire.recorder.answer(f"GET {path}", shown.status_code, shown.text)
 
 
 def _meshes(wire: Wire, world: World) -> None:

@@ -139,7 +139,7 @@ class Shell(Generic[S]):
         """The answer to a request, whatever happens. Whoever sends it adds its length and ``common_headers``."""
         started = time.perf_counter()
         visit = Visit(scope)
-        methods, visit.path = self._find(scope["path"])
+        methods, visit.path = self._find(scope["path"], scope["method"])
         name = "unknown"
         error: ParleyError | None = None
         try:
@@ -277,15 +277,18 @@ class Shell(Generic[S]):
                 return
         self._patterns.append((pattern, {endpoint.method: route}))
 
-    def _find(self, path: str) -> tuple[dict[str, _Route] | None, Mapping[str, str]]:
-        methods = self._fixed.get(path)
-        if methods is not None:
-            return methods, _NO_PATH
+    def _find(self, path: str, method: str) -> tuple[dict[str, _Route] | None, Mapping[str, str]]:
+        """What the path leads to: whatever takes the method, else all that lies there, for the caller to be told."""
+        found = self._fixed.get(path)
+        if found is not None and method in found:
+            return found, _NO_PATH
         for pattern, methods in self._patterns:
             match = pattern.match(path)
             if match is not None:
-                return methods, match.groupdict()
-        return None, _NO_PATH
+                if method in methods:
+                    return methods, match.groupdict()
+                found = {**methods, **(found or {})}
+        return found, _NO_PATH
 
     def _note(self, visit: Visit, name: str, status: int, error: ParleyError | None, seconds: float) -> None:
         metrics = self._metrics
