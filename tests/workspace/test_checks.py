@@ -128,7 +128,7 @@ def test_an_older_schema_will_be_migrated(healthy: Workspace) -> None:
 def test_a_newer_schema_is_one_error_and_ends_the_checks_of_the_database(healthy: Workspace) -> None:
     with writing(healthy) as connection:
         connection.execute("UPDATE meta SET value = '99' WHERE key = 'parley_schema'")
-    found = find(healthy, "database")
+    found = find(healthy, "schema")
     assert found.status == "error"
     assert "99" in found.message
 

@@ -24,7 +24,7 @@ from parley.wire.server_file import WIRE_SCHEMA_VERSION, ServerFile
 from parley.workspace.checks import Check, check_workspace
 from parley.workspace.discovery import foreign_config_notice
 from parley.workspace.layout import Workspace
-from parley.workspace.reading import open_reading
+from parley.workspace.reading import open_reading, refuse_foreign
 
 DAMAGE: Final = frozenset({"integrity", "suspect", "database"})
 """The checks whose failure means that the database is damaged."""
@@ -48,6 +48,7 @@ def check_checkpoint(workspace: Workspace) -> Iterator[Check]:
     if not workspace.db.is_file() or not os.access(workspace.db, os.W_OK) or workspace.suspect.exists():
         return
     try:
+        refuse_foreign(workspace.db)
         connection = open_writer(workspace.db)
     except ParleyError:
         return  # the checks of the database have told it
@@ -175,8 +176,10 @@ def summary(workspace: Workspace, checks: list[Check], repairs: list[str]) -> di
 
 
 def exit_code(checks: list[Check]) -> Exit:
-    """0 with warnings or none, 21 for a damaged database, else 1."""
+    """0 with warnings or none, 20 for a newer schema, 21 for a damaged database, else 1."""
     failed = {check.name for check in checks if check.status == "error"}
+    if "schema" in failed:
+        return Exit.SCHEMA_TOO_NEW
     return Exit.OK if not failed else Exit.CORRUPT if failed & DAMAGE else Exit.ERROR
 
 

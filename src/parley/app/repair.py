@@ -2,7 +2,8 @@
 
 Only modes are changed while a hub runs. Everything else happens under the hub's lock: stale files go, the log is
 merged, indexes are built anew, the file is rewritten. A database that is damaged is copied as it is before anything is
-tried, and the mark that keeps hubs from serving it is removed only when it is found sound afterwards.
+tried, and the mark that keeps hubs from serving it is removed only when it is found sound afterwards. A database that
+a newer Parley wrote, or something else did, is left as it is.
 """
 
 import os
@@ -34,7 +35,7 @@ from parley.sqlite import (
 )
 from parley.workspace.layout import Workspace
 from parley.workspace.queries.search import has_index
-from parley.workspace.reading import open_reading_file
+from parley.workspace.reading import open_reading_file, refuse_foreign
 
 FOLDER_MODE: Final = 0o700
 OTHERS_WRITE: Final = 0o022
@@ -71,7 +72,11 @@ def fix_modes(workspace: Workspace) -> Iterator[str]:
 
 
 def checkpoint(workspace: Workspace) -> str:
-    """Merges the write-ahead log into the database, beside a running hub too. Raises what the disk says."""
+    """Merges the write-ahead log into the database, beside a running hub too.
+
+    Raises what the disk says, or ``SchemaTooNew``.
+    """
+    refuse_foreign(workspace.db)
     connection = open_writer(workspace.db)
     try:
         result = checkpoint_once(connection, "truncate")
@@ -112,6 +117,11 @@ def _remove_stale(workspace: Workspace) -> Iterator[str]:
 
 def _rebuild(workspace: Workspace, clock: Clock) -> Iterator[str]:
     if not workspace.db.exists():
+        return
+    try:
+        refuse_foreign(workspace.db)
+    except ParleyError as refusal:
+        yield f"Left the database as it is: {refusal.message}"
         return
     if workspace.suspect.exists() or not _is_sound(workspace.db):
         yield f"Kept the database as it was in {_copy_as_it_is(workspace, clock)}"

@@ -29,7 +29,7 @@ from parley.workspace.layout import Workspace
 from parley.workspace.log import Draft, append_event
 from parley.workspace.queries import latest_event_id, read_meta
 from parley.workspace.queries.entities import LARGEST_ARCHIVED_ID
-from parley.workspace.versions import read_versions
+from parley.workspace.versions import read_versions, refuse_newer
 
 FOLDER_MODE: Final = 0o700
 SEALED_MODE: Final = 0o400
@@ -99,8 +99,13 @@ class ArchiveReport:
 
 
 def archive_before(connection: apsw.Connection, workspace: Workspace, *, before_ms: int, now_ms: int) -> ArchiveReport:
-    """Archives what happened before a time. ``connection`` is the writer's; the caller holds the hub's lock."""
-    if read_versions(connection).parley == 0:
+    """Archives what happened before a time. ``connection`` is the writer's; the caller holds the hub's lock.
+
+    Raises ``SchemaTooNew`` for a database that a newer Parley wrote.
+    """
+    versions = read_versions(connection)
+    refuse_newer(versions)
+    if versions.parley == 0:
         raise StartupFailed("The database was not prepared yet; start the hub once before archiving")
     try:
         workspace.archives.mkdir(mode=FOLDER_MODE, exist_ok=True)

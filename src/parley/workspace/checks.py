@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import apsw
 
-from parley.core.errors import ConfigInvalid, ParleyError
+from parley.core.errors import ConfigInvalid, ParleyError, SchemaTooNew
 from parley.core.patterns import overlap
 from parley.core.settings import RateLimitSettings, Settings, TroubleSettings
 from parley.sqlite import foreign_key_check, integrity_check, translate, wal_bytes
@@ -77,6 +77,8 @@ def check_database(workspace: Workspace) -> Iterator[Check]:
             yield check_event_gaps(reading.connection)
             yield check_last_event(reading.connection)
             yield check_coordination(reading.connection)
+    except SchemaTooNew as error:
+        yield Check("schema", "error", error.message, error.hint)
     except ParleyError as error:
         yield Check("database", "error", error.message, error.hint)
     except apsw.Error as error:
@@ -174,7 +176,7 @@ def check_foreign_keys(connection: apsw.Connection) -> Check:
     if violations:
         first = violations[0]
         message = f"{len(violations)} violations, first in {first.table}, row {first.rowid}, to {first.parent}"
-        return Check("foreign_keys", "error", message, "Restore a backup, or export and import into a new workspace.")
+        return Check("foreign_keys", "error", message, "Restore a backup; `parley export` saves what can be read.")
     return Check("foreign_keys", "ok", "No violations")
 
 

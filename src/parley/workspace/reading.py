@@ -12,7 +12,7 @@ from typing import Final, Self
 
 import apsw
 
-from parley.core.errors import ServiceUnavailable, WorkspaceNotFound
+from parley.core.errors import ParleyError, SchemaTooNew, ServiceUnavailable, StartupFailed, WorkspaceNotFound
 from parley.sqlite import apply_pragma, open_reader, translate
 from parley.workspace.layout import Workspace
 from parley.workspace.queries.agents import AGENT_COLUMNS
@@ -81,6 +81,19 @@ def open_reading_file(path: Path) -> Reading:
     except BaseException:
         connection.close()
         raise
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raises ``SchemaTooNew`` or ``StartupFailed`` for a database that this program must not write to.
+
+    One that cannot be read at all is damaged, which is for others to say.
+    """
+    try:
+        open_reading_file(path).close()
+    except (SchemaTooNew, StartupFailed):
+        raise
+    except ParleyError:
+        return
 
 
 def _give_shape(connection: apsw.Connection, versions: Versions) -> None:

@@ -26,8 +26,9 @@ def doctor(
 ) -> int:
     """Check a workspace, and repair what can be repaired.
 
-    Exits with 0 when all is well or there are only warnings, 21 when the database is damaged, else 1. --repair changes
-    nothing that was said, and needs the hub to be stopped for all but the modes of files.
+    Exits with 0 when all is well or there are only warnings, 20 when a newer Parley wrote the database, 21 when it is
+    damaged, else 1. --repair changes nothing that was said, and needs the hub to be stopped for all but the modes of
+    files. A database that a newer Parley wrote is left as it is.
     """
     workspace = call.workspace()
     examining, repairing = load_app("doctor"), load_app("repair")
