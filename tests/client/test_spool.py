@@ -7,6 +7,7 @@ import pytest
 from parley.client import Client, StateChange
 from parley.client.retry import SOCKET_TRIED_EVERY
 from tests.client.hubs import HubProcess, LossyProxy
+from tests.workspace.databases import add_channel, writing
 
 
 @pytest.fixture
@@ -42,3 +43,17 @@ def test_a_feed_goes_back_to_the_socket_and_misses_nothing(hub: HubProcess, sock
         assert socket.answers_passed == 0
         socket.deaf = False
         assert next(feed).data["channel"]["name"] == "by-socket"
+
+
+def test_h6_a_feed_through_the_spool_takes_an_id_for_the_channel_that_has_it(
+    hub: HubProcess, socket: LossyProxy
+) -> None:
+    with Client(hub.root) as client:
+        first = client.create_channel("first").channel.id
+        with writing(hub.workspace) as connection:
+            second = add_channel(connection, "ch_second", name=first)
+        with client.events(1, channels=[first, "later"]) as feed:
+            client.create_topic(second, "of another channel")
+            client.create_topic(first, "of this one")
+            assert next(feed).data["topic"]["title"] == "of this one"
+            assert client.create_channel("later").channel.name == next(feed).data["channel"]["name"]

@@ -7,6 +7,7 @@ from parley.mcp.link import Link
 from tests.client.hubs import HubProcess
 from tests.mcp.agents import agent, agent_over_http
 from tests.mcp.worlds import sitting
+from tests.workspace.databases import add_channel, writing
 
 
 async def test_an_agent_whose_name_is_no_ascii_is_told_which_variable_to_set(hub: HubProcess) -> None:
@@ -37,3 +38,13 @@ async def test_an_odd_key_is_refused_by_its_name_before_anything_is_written(hub:
             with pytest.raises(InvalidInput, match="idempotency_key"):
                 await ann.call(tool, **arguments, idempotency_key=key)
         assert (await ann.call("read")).data["channels"] == []
+
+
+async def test_h6_the_tools_take_an_id_for_the_channel_that_has_it(hub: HubProcess) -> None:
+    async with sitting(hub, "ann") as ann:
+        await ann.call("post", channel="first", title="T", content="C")
+        [first] = [channel["id"] for channel in (await ann.call("read")).data["channels"]]
+        with writing(hub.workspace) as connection:
+            add_channel(connection, "ch_second", name=first)
+        assert (await ann.call("read", channel=first)).data["channel_id"] == first
+        assert (await ann.call("read", channel="ch_second")).data["channel_id"] == "ch_second"

@@ -18,6 +18,7 @@ from parley.client.runners import AsyncRunner, BlockingRunner
 from parley.client.steps import HubAddress, Reply, Request, Steps, exchange
 from parley.core.errors import ConnectionFailed
 from parley.wire.answers import Channels
+from parley.wire.entities import Channel, channel_meant
 from parley.wire.events import EventEnvelope, EventPage, EventRow, Hello, HelloOk
 
 ASK_SECONDS: Final = 0.5
@@ -34,7 +35,9 @@ class _Conversation:
         self._address = address
         self._hello = Hello()
         self._after: int | None = None
-        self._names: dict[str, str] = {}
+        self._channels: list[Channel] = []
+        self._chosen: set[str] = set()
+        """The ids of the channels that the hello names."""
         self._looks = 0
         self.frames: deque[str] = deque()
 
@@ -42,7 +45,8 @@ class _Conversation:
         """Takes the client's hello and makes the hub's answer to it."""
         self._hello = _decode_hello(text)
         listed = msgspec.json.decode((yield from self._get("/api/v1/channels")), type=Channels)
-        self._names = {channel.id: channel.name for channel in listed.channels}
+        self._channels = listed.channels
+        self._choose()
         newest = msgspec.json.decode((yield from self._get("/api/v1/events?tail=1")), type=EventPage).replay_until
         self._after = self._hello.after_event_id
         reset = self._after is not None and self._after > newest
@@ -67,13 +71,19 @@ class _Conversation:
 
     def _wants(self, event: EventRow) -> bool:
         if event.name == "channel.created":
-            self._names[event.entity.id] = event.data_json["channel"]["name"]
+            self._channels.append(msgspec.convert(event.data_json["channel"], Channel))
+            self._choose()
         wanted = self._hello.subscriptions
         if wanted is UNSET or wanted is None:
             return True
         scope = event.scope
-        channel = {scope.channel_id, self._names.get(scope.channel_id or "")} - {None}
-        return not channel.isdisjoint(wanted.channels) or bool({scope.topic_id, scope.topic_id2} & set(wanted.topics))
+        return scope.channel_id in self._chosen or bool({scope.topic_id, scope.topic_id2} & set(wanted.topics))
+
+    def _choose(self) -> None:
+        """Which channels are meant; one that is named before it exists is chosen when it comes."""
+        if self._hello.subscriptions:
+            meant = (channel_meant(self._channels, each) for each in self._hello.subscriptions.channels)
+            self._chosen = {channel.id for channel in meant if channel is not None}
 
     def _get(self, target: str) -> Steps[bytes]:
         headers = {"Authorization": f"Bearer {self._address.token}"}

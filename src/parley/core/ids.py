@@ -16,6 +16,7 @@ CHANNEL, TOPIC, MESSAGE, ATTACHMENT, ENRICHMENT = "ch_", "topic_", "msg_", "att_
 TASK, LEASE = "task_", "lease_"
 PREFIXES: Final = (CHANNEL, TOPIC, MESSAGE, ATTACHMENT, ENRICHMENT, TASK, LEASE)
 
+_CHANNEL_FORM: Final = re.compile(r"ch_[0-9a-z]{16,}")
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SUFFIX_WIDTH: Final = 8
 _SUFFIX_LIMIT: Final = 36**_SUFFIX_WIDTH
@@ -24,6 +25,11 @@ _SUFFIX_LIMIT: Final = 36**_SUFFIX_WIDTH
 def is_id(text: str) -> bool:
     """Whether the text has the form of an id: 1 to 64 of ``[A-Za-z0-9_-]``."""
     return ID_PATTERN.fullmatch(text) is not None
+
+
+def is_channel_id(text: str) -> bool:
+    """Whether the text has the form of the ids that channels are given, here and by Agentlip."""
+    return _CHANNEL_FORM.fullmatch(text) is not None
 
 
 def base36(number: int) -> str:

@@ -169,10 +169,12 @@ class Feed:
         """A subscription by name begins to match when a channel of that name is created."""
         channel = _decode_channel(event.data_json).channel
         for wanted, subscribers in list(self._groups.items()):
-            if wanted is not None and channel.name in wanted.channels and channel.id not in wanted.channels:
+            if wanted is not None and channel.name in wanted.names:
                 del self._groups[wanted]
                 for subscriber in subscribers:
-                    subscriber.wanted = wanted._replace(channels=wanted.channels | {channel.id})
+                    subscriber.wanted = wanted._replace(
+                        channels=wanted.channels | {channel.id}, names=wanted.names - {channel.name}
+                    )
                     self.join(subscriber)
 
     def backlog(self) -> int:

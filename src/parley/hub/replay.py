@@ -16,6 +16,8 @@ class Filter(NamedTuple):
 
     channels: frozenset[str]
     topics: frozenset[str]
+    names: frozenset[str] = frozenset()
+    """Of channels that do not exist yet. They match nothing until the feed learns the channel's id."""
 
     def matches(self, channel_id: str | None, topic_id: str | None, topic_id2: str | None) -> bool:
         return channel_id in self.channels or topic_id in self.topics or topic_id2 in self.topics
@@ -31,7 +33,7 @@ class Batch(NamedTuple):
 
 def read_batch(connection: apsw.Connection, after: int, until: int, wanted: Filter | None, limit: int) -> Batch:
     """The next frames after a cursor, at most ``limit``. Its cursor is ``until`` once nothing up to there is left."""
-    channels, topics = (None, None) if wanted is None else wanted
+    channels, topics = (None, None) if wanted is None else (wanted.channels, wanted.topics)
     parts: list[bytes] = []
     count = size = 0
     for event_id, text in read_frames(

@@ -216,12 +216,14 @@ class FeedConnection(asyncio.Protocol):
 
     def _resolve(self, subscriptions: Subscriptions) -> Filter:
         """Channels may be named by id or by name; a name that does not exist yet stays, for the day when it does."""
-        known = self._hub.store.read(queries.list_channels)
-        ids, named = {channel.id for channel in known}, {channel.name: channel.id for channel in known}
-        channels = {listed for listed in subscriptions.channels if listed in ids or listed not in named}
-        channels |= {named[listed] for listed in subscriptions.channels if listed in named}
-        topics = {self._hub.store.read(partial(queries.topic_id_of, thread_id=each)) for each in subscriptions.topics}
-        return Filter(frozenset(channels), frozenset(topics))
+        read = self._hub.store.read
+        meant = {each: read(partial(queries.find_channel, id_or_name=each)) for each in subscriptions.channels}
+        topics = {read(partial(queries.topic_id_of, thread_id=each)) for each in subscriptions.topics}
+        return Filter(
+            frozenset(channel.id for channel in meant.values() if channel is not None),
+            frozenset(topics),
+            frozenset(name for name, channel in meant.items() if channel is None),
+        )
 
     def _batch_read(self, reading: "asyncio.Task[Any]") -> None:
         if reading.cancelled():

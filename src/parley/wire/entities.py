@@ -1,5 +1,6 @@
 """The things a hub holds, as they look in answers, events and rows."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -12,6 +13,21 @@ class Channel(msgspec.Struct, frozen=True):
     name: str
     description: str | None
     created_at: str
+
+
+def channel_meant(channels: Iterable[Channel], id_or_name: str) -> Channel | None:
+    """The channel that a text means: the one with this id, else the one with this name. Ids win.
+
+    Every place that takes an id or a name asks here, so that a channel that is named like another's id is nowhere
+    mistaken for it.
+    """
+    named = None
+    for channel in channels:
+        if channel.id == id_or_name:
+            return channel
+        if channel.name == id_or_name:
+            named = channel
+    return named
 
 
 class Topic(msgspec.Struct, frozen=True):

@@ -110,7 +110,9 @@ class World:
             return None
         committed = {event.draft.channel_id for event in self.log if event.draft.name == "channel.created"}
         ids = {name: channel_id for channel_id, name in self.names.items() if channel_id in committed}
-        return Filter(frozenset(ids.get(channel, channel) for channel in channels), frozenset(topics))
+        meant = {ids.get(channel, channel) for channel in channels}
+        names = {channel for channel in meant if not channel.startswith("ch_")}
+        return Filter(frozenset(meant - names), frozenset(topics), frozenset(names))
 
     def batch(self, after: int, until: int, wanted: Filter | None) -> Batch:
         """A read of the log, as ``read_batch`` would answer it."""

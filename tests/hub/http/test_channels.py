@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.hub.hubs import Api, OpenHub
+from tests.workspace.databases import add_channel, writing
 
 NOW = "2026-01-01T00:00:00.000Z"
 
@@ -39,6 +40,27 @@ async def test_a_name_that_is_taken_is_400(api: Api) -> None:
     body = await api.call("POST", "/api/v1/channels", {"name": "general"}, status=400)
     assert body == {"error": "Channel name already exists", "code": "INVALID_INPUT", "details": {"field": "name"}}
     assert len(await api.events()) == 1
+
+
+async def test_h6_a_channel_cannot_be_named_like_an_id(hub: OpenHub, api: Api) -> None:
+    given = await api.channel("general")
+    with writing(hub.workspace) as connection:
+        odd = add_channel(connection, "odd-id", name="odd")
+    for name in (given, given[:-1] + "z", odd):
+        body = await api.call("POST", "/api/v1/channels", {"name": name}, status=400)
+        assert (body["code"], body["details"]) == ("INVALID_INPUT", {"field": "name"})
+    for name in ("ch_design", "ch_", f"{given}!", "chapter"):
+        await api.channel(name)
+
+
+async def test_h6_search_takes_an_id_for_the_channel_that_has_it(hub: OpenHub, api: Api) -> None:
+    first = await api.channel("first")
+    with writing(hub.workspace) as connection:
+        second = add_channel(connection, "ch_second", name=first)
+    message = await api.post(await api.topic(first), "needle")
+    await api.post(await api.topic(second), "needle")
+    found = await api.get("/api/v1/search", query="needle", channel=first)
+    assert [each["id"] for each in found["messages"]] == [message["id"]]
 
 
 async def test_a_name_is_stored_as_it_was_sent(api: Api) -> None:

@@ -14,10 +14,12 @@ from parley.workspace.log import Draft
 
 
 def create_channel(tx: Tx, request: CreateChannel, once: Once | None = None) -> ChannelResult:
-    """Makes a channel. Names are unique."""
+    """Makes a channel. Names are unique, and none looks like an id, since channels are found by either."""
     if (before := earlier(tx, once)) is not None:
         return ChannelResult(_channel(tx, before.entity_id), before.event_id or 0, duplicate=True)
-    if tx.db.execute("SELECT 1 FROM channels WHERE name = ?", (request.name,)).fetchone():
+    if ids.is_channel_id(request.name):
+        raise InvalidInput("A channel's name must not have the form of a channel's id", field="name")
+    if queries.find_channel(tx.db, request.name) is not None:
         raise InvalidInput("Channel name already exists", field="name")
     channel = Channel(tx.new_id(ids.CHANNEL), request.name, request.description, tx.ts)
     tx.db.execute(

@@ -4,7 +4,7 @@ from parley.client import AsyncClient
 from parley.core.errors import InvalidInput, NotFound
 from parley.core.limits import PAGE_LIMIT_MAX
 from parley.mcp.link import key_of_part
-from parley.wire.entities import Channel
+from parley.wire.entities import Channel, channel_meant
 
 
 async def channel_named(client: AsyncClient, name: str) -> Channel:
@@ -45,8 +45,7 @@ async def topic_named(client: AsyncClient, channel_name: str, title: str, key: s
 
 
 async def _find_channel(client: AsyncClient, name: str) -> Channel | None:
-    channels = (await client.list_channels()).channels
-    return next((each for each in channels if name in (each.name, each.id)), None)
+    return channel_meant((await client.list_channels()).channels, name)
 
 
 async def _find_topic(client: AsyncClient, channel_id: str, title: str) -> str | None:

@@ -13,7 +13,7 @@ import msgspec
 
 from parley.core import ids
 from parley.core.errors import InvalidInput, NotFound
-from parley.wire.entities import Attachment, Channel, ListedTopic, Message, Topic
+from parley.wire.entities import Attachment, Channel, ListedTopic, Message, Topic, channel_meant
 from parley.workspace.queries.tasks import topic_id_of
 
 CHANNEL_COLUMNS: Final = "id, name, description, created_at"
@@ -25,7 +25,7 @@ ATTACHMENT_COLUMNS: Final = "id, topic_id, kind, key, value_json, dedupe_key, so
 
 _LIST_CHANNELS: Final = f"SELECT {CHANNEL_COLUMNS} FROM channels ORDER BY name"
 _CHANNEL_BY_ID: Final = f"SELECT {CHANNEL_COLUMNS} FROM channels WHERE id = ?"
-_CHANNEL_BY_NAME: Final = f"SELECT {CHANNEL_COLUMNS} FROM channels WHERE name = ?"
+_CHANNELS_CALLED: Final = f"SELECT {CHANNEL_COLUMNS} FROM channels WHERE id = ? OR name = ?"
 # rowid makes the order of topics that changed in the same millisecond definite, in the direction the index has it.
 _LIST_TOPICS: Final = (
     f"SELECT {', '.join('t.' + column for column in TOPIC_COLUMNS.split(', '))}, m.id, m.created_at FROM topics AS t"
@@ -99,11 +99,7 @@ def list_channels(connection: apsw.Connection) -> list[Channel]:
 
 def find_channel(connection: apsw.Connection, id_or_name: str) -> Channel | None:
     """The channel with this id, else the one with this name."""
-    found = get_channel(connection, id_or_name)
-    if found is not None:
-        return found
-    row: Any = connection.execute(_CHANNEL_BY_NAME, (id_or_name,)).fetchone()
-    return None if row is None else Channel(*row)
+    return channel_meant(starmap(Channel, connection.execute(_CHANNELS_CALLED, (id_or_name, id_or_name))), id_or_name)
 
 
 def get_channel(connection: apsw.Connection, channel_id: str) -> Channel | None:
