@@ -9,8 +9,8 @@ import pytest
 
 from parley.core.clock import ManualClock
 from parley.core.errors import ServiceUnavailable
-from parley.sqlite import Checkpointer, Writer, checkpoint_once, open_reader, open_writer, wal_bytes
-from parley.sqlite.checkpoint import BLOATED, OVERGROWN
+from parley.sqlite import Checkpointer, CheckpointResult, Writer, checkpoint_once, open_reader, open_writer, wal_bytes
+from parley.sqlite.checkpoint import BLOATED, OVER_LIMIT_SECONDS, OVERGROWN
 from tests.faults.vfs import Failure, FaultVFS
 from tests.sqlite.rows import SCHEMA, insert, numbers
 
@@ -94,9 +94,42 @@ def test_the_timer_makes_a_passive_one(
     result = checkpointer.poll()
     assert result is not None
     assert (result.mode, result.complete) == ("passive", True)
-    assert checkpointer.last_success_ms == clock.now_ms()
     clock.advance(10)
     assert checkpointer.poll() is None, "everything was moved already"
+
+
+def test_commits_wait_from_when_they_were_made_and_nothing_waits_in_an_idle_log(
+    checkpointer: Checkpointer, connection: apsw.Connection, clock: ManualClock
+) -> None:
+    clock.advance(10)
+    checkpointer.poll()
+    insert(1)(connection)
+    checkpointer.poll()
+    clock.advance(4)
+    assert checkpointer.waiting_seconds == 4
+    clock.advance(6)
+    checkpointer.poll()
+    assert checkpointer.waiting_seconds == 0
+    clock.advance(5_000)
+    checkpointer.poll()
+    assert checkpointer.waiting_seconds == 0
+
+
+def test_h8_a_log_above_its_limit_is_emptied_as_soon_as_its_reader_has_gone(
+    path: Path, connection: apsw.Connection, clock: ManualClock, reader: apsw.Connection
+) -> None:
+    checkpointer = Checkpointer(path, connection, clock, wal_bytes_max=STEP_BYTES)
+    insert(1, ENOUGH)(connection)
+    clock.advance(OVER_LIMIT_SECONDS)
+    held = checkpointer.poll()
+    assert held is not None
+    assert not held.complete
+    assert checkpointer.poll() is None, "not again at once"
+    reader.execute("COMMIT")
+    clock.advance(OVER_LIMIT_SECONDS)
+    checkpointer.poll()
+    assert wal_bytes(path) == 0
+    assert checkpointer.stop(timeout=60)
 
 
 def test_growth_by_the_set_size_makes_one_at_once(checkpointer: Checkpointer, connection: apsw.Connection) -> None:
@@ -194,7 +227,7 @@ def test_faults_are_counted_until_one_works(path: Path, clock: ManualClock) -> N
         assert result is not None
         assert isinstance(result.error, ServiceUnavailable)
         assert checkpointer.failures_in_a_row == failures
-    assert checkpointer.last_success_ms is None
+    assert checkpointer.waiting_seconds > 0
     vfs.disk.failure = None
     clock.advance(10)
     checkpointer.poll()
@@ -206,22 +239,21 @@ def test_faults_are_counted_until_one_works(path: Path, clock: ManualClock) -> N
 
 
 def test_the_thread_checkpoints_until_it_is_stopped(path: Path, connection: apsw.Connection) -> None:
-    class ReadClock(ManualClock):
-        """Tells when a checkpoint has noted the time of its success."""
+    ran = threading.Event()
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.read = threading.Event()
+    class Telling(Checkpointer):
+        """Tells when a checkpoint has run."""
 
-        def now_ms(self) -> int:
-            self.read.set()
-            return super().now_ms()
+        def poll(self) -> CheckpointResult | None:
+            result = super().poll()
+            if result is not None:
+                ran.set()
+            return result
 
-    clock = ReadClock()
-    checkpointer = Checkpointer(path, connection, clock, wal_bytes_step=STEP_BYTES)
+    checkpointer = Telling(path, connection, ManualClock(), wal_bytes_step=STEP_BYTES)
     checkpointer.start()
     insert(1, ENOUGH)(connection)
-    assert clock.read.wait(60)
+    assert ran.wait(60)
     assert checkpointer.stop(timeout=60)
     assert checkpointer.last is not None
     assert checkpointer.last.complete

@@ -58,7 +58,9 @@ METRICS: tuple[MetricSpec, ...] = (
         low_is_bad=True,
     ),
     MetricSpec("parley_disk_free_ratio", "gauge", "free share of the database's disk", (), 0.10, 0.05, low_is_bad=True),
-    MetricSpec("parley_checkpoint_age_seconds", "gauge", "time since the last checkpoint that succeeded", warn=600),
+    MetricSpec(
+        "parley_checkpoint_age_seconds", "gauge", "how long commits have been waiting for a checkpoint", warn=600
+    ),
     MetricSpec("parley_checkpoint_failures_total", "counter", "checkpoints that failed", warn=1),
     MetricSpec("parley_jobs_waiting", "gauge", "messages that wait for a plugin", warn=10_000),
     MetricSpec("parley_jobs_failed", "gauge", "messages that a plugin was tried on for the last time", warn=100),

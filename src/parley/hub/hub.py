@@ -92,6 +92,7 @@ class Hub:
             interval_seconds=settings.checkpoint.interval_seconds,
             wal_bytes_step=settings.checkpoint.wal_bytes,
             idle_seconds=settings.checkpoint.idle_seconds,
+            wal_bytes_max=settings.trouble.wal_bytes_max,
             synchronous=settings.hub.synchronous,
         )
         self.store = Store(
@@ -164,7 +165,7 @@ class Hub:
             watch.db_bytes,
             watch.wal_bytes,
             watch.disk_free_bytes,
-            round(watch.checkpoint_age_seconds, 1),
+            round(self.checkpointer.waiting_seconds, 1),
             self.uptime_seconds,
             watch.last_minute,
             self.derived.work(),

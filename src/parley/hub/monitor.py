@@ -14,6 +14,7 @@ from parley.core.errors import ParleyError, ServiceUnavailable
 from parley.hub.rules.idempotency import forget_before
 from parley.serve import Snapshot, look_at_disk
 from parley.sqlite import wal_bytes
+from parley.sqlite.checkpoint import OVER_LIMIT_SECONDS
 from parley.workspace.queries.coordination import count_coordination
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Monitor:
         metrics.set("parley_wal_bytes", self.wal_bytes)
         metrics.set("parley_disk_free_bytes", self.disk_free_bytes)
         metrics.set("parley_disk_free_ratio", self.disk_free_bytes / self._disk_bytes)
-        metrics.set("parley_checkpoint_age_seconds", self.checkpoint_age_seconds)
+        metrics.set("parley_checkpoint_age_seconds", hub.checkpointer.waiting_seconds)
         work = hub.derived.work()
         metrics.set("parley_jobs_waiting", work.waiting)
         metrics.set("parley_jobs_failed", work.failed)
@@ -112,14 +113,6 @@ class Monitor:
         metrics.inc("parley_checkpoint_failures_total", failures - self._checkpoint_failures)
         self._checkpoint_failures = failures
 
-    @property
-    def checkpoint_age_seconds(self) -> float:
-        """Time since the last checkpoint that succeeded, or since the start."""
-        succeeded = self._hub.checkpointer.last_success_ms
-        if succeeded is None:
-            return float(self._hub.uptime_seconds)
-        return max(0, self._hub.clock.now_ms() - succeeded) / 1000
-
     def _measure_files(self) -> None:
         path = self._hub.store.path
         self.db_bytes = path.stat().st_size if path.exists() else 0
@@ -132,7 +125,7 @@ class Monitor:
             return ServiceUnavailable(
                 f"The write-ahead log has grown over {trouble.wal_bytes_max} bytes",
                 reason="wal_too_large",
-                retry_after=5,
+                retry_after=OVER_LIMIT_SECONDS + LOOK_SECONDS,
             )
         if self.disk_free_bytes < trouble.disk_free_bytes_min:
             return ServiceUnavailable(

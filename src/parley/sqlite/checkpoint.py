@@ -12,7 +12,8 @@ Under a load without pauses a PASSIVE checkpoint always finds new commits behind
 grow without end. So once it is several times its set size, a RESTART follows the PASSIVE ones directly: little is left
 to move by then, and the writer is held off for that little and not for the whole log. It needs the write lock, which a
 busy writer gives back for microseconds only: so the writer itself runs it, between two commits. A log whose file has
-become very large nevertheless is emptied in the same way.
+become very large nevertheless is emptied in the same way. So is one above the limit at which writes are refused, again
+and again: once the reader that held it has gone, nobody waits for longer than the next try.
 """
 
 import threading
@@ -38,6 +39,8 @@ OVERGROWN: Final = 4
 """How many times its set size the log may reach before the writer is held off to start it over."""
 BLOATED: Final = 8
 """How many times its set size the log's file may have before it is emptied even under load."""
+OVER_LIMIT_SECONDS: Final = 1.0
+"""How often a log above its limit is tried to be emptied."""
 BUSY_TIMEOUT_MS: Final = 50
 """RESTART and TRUNCATE wait for readers while they hold the writer off; never longer than this."""
 
@@ -101,15 +104,16 @@ class Checkpointer:
         interval_seconds: float = INTERVAL_SECONDS,
         wal_bytes_step: int = WAL_BYTES_STEP,
         idle_seconds: float = IDLE_SECONDS,
+        wal_bytes_max: int | None = None,
         synchronous: Synchronous = "full",
         vfs: str | None = None,
     ) -> None:
         """Watches the commits of ``writer`` and opens a connection of its own, so a file that cannot be opened is an
-        error here. Both happen before any write: construct it before the writer's thread starts."""
+        error here. Both happen before any write: construct it before the writer's thread starts. ``wal_bytes_max`` is
+        the size above which the caller refuses writes."""
         self.between_commits: Callable[[Callable[[], CheckpointResult]], CheckpointResult] = _at_once
         """How to run what must not race the writer; set it to the writer's own ``between_commits``."""
         self.last: CheckpointResult | None = None
-        self.last_success_ms: int | None = None
         self.failures_in_a_row = 0
         self.failures_total = 0
         self._path = path
@@ -117,6 +121,7 @@ class Checkpointer:
         self._interval_seconds = interval_seconds
         self._wal_bytes_step = wal_bytes_step
         self._idle_seconds = idle_seconds
+        self._wal_bytes_max = wal_bytes_max
         self._connection = open_writer(path, synchronous=synchronous, busy_timeout_ms=BUSY_TIMEOUT_MS, vfs=vfs)
         page_bytes = int(str(self._connection.execute("PRAGMA page_size").fetchall()[0][0]))
         self._frame_bytes = page_bytes + _FRAME_HEADER_BYTES
@@ -124,6 +129,7 @@ class Checkpointer:
         self._written_at_poll = self._written_bytes
         self._written_at_run = 0
         self._changed_at = self._ran_at = clock.monotonic()
+        self._waiting_since: float | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._live, name="parley-checkpointer", daemon=True)
         writer.set_wal_hook(self._committed)
@@ -131,6 +137,12 @@ class Checkpointer:
     @property
     def wal_bytes(self) -> int:
         return wal_bytes(self._path)
+
+    @property
+    def waiting_seconds(self) -> float:
+        """How long commits have been waiting for a checkpoint to take its turn at them; 0 when none wait."""
+        since = self._waiting_since
+        return 0.0 if since is None else self._clock.monotonic() - since
 
     def start(self) -> None:
         self._thread.start()
@@ -149,7 +161,12 @@ class Checkpointer:
         written = self._written_bytes
         if written != self._written_at_poll:
             self._written_at_poll, self._changed_at = written, now
-        mode = self._due(now, written - self._written_at_run)
+        written_since = written - self._written_at_run
+        if not self._unmoved(written_since):
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = now
+        mode = self._due(now, written_since)
         if mode is None:
             return None
         self._ran_at, self._written_at_run = now, written
@@ -171,6 +188,8 @@ class Checkpointer:
         """The checkpoint that is due. What a reader prevented is tried again after the interval."""
         if self.wal_bytes == 0:
             return None
+        if self._wal_bytes_max is not None and self.wal_bytes > self._wal_bytes_max:
+            return "truncate" if now - self._ran_at >= OVER_LIMIT_SECONDS else None
         interval_over = now - self._ran_at >= self._interval_seconds
         if now - self._changed_at >= self._idle_seconds and (interval_over or written_since):
             return "truncate"
@@ -178,8 +197,11 @@ class Checkpointer:
             if self.wal_bytes >= BLOATED * self._wal_bytes_step:
                 return "truncate"
             return "restart" if self._log_bytes >= OVERGROWN * self._wal_bytes_step else "passive"
-        unmoved = written_since or self.last is None or not self.last.complete
-        return "passive" if interval_over and unmoved else None
+        return "passive" if interval_over and self._unmoved(written_since) else None
+
+    def _unmoved(self, written_since: int) -> bool:
+        """Whether the log may hold commits that are not in the database."""
+        return self.wal_bytes > 0 and (written_since > 0 or self.last is None or not self.last.complete)
 
     def _record(self, result: CheckpointResult) -> CheckpointResult:
         self.last = result
@@ -187,7 +209,7 @@ class Checkpointer:
             self.failures_in_a_row += 1
             self.failures_total += 1
         elif result.log_frames >= 0:
-            self.last_success_ms, self.failures_in_a_row = self._clock.now_ms(), 0
+            self._waiting_since, self.failures_in_a_row = None if result.complete else self._clock.monotonic(), 0
         return result
 
     def _committed(self, _connection: apsw.Connection, _database: str, pages: int) -> int:

@@ -79,6 +79,36 @@ async def test_part_x_wal_growth_writes_get_503_while_the_log_is_too_large_and_r
     ]
 
 
+async def test_h8_after_the_read_that_held_the_log_writes_resume_within_retry_after(make_server: MakeHub) -> None:
+    clock = ManualClock()
+    hub = await make_server({"trouble": {"wal_bytes_max": 1024 * 1024}}, clock=clock)
+    topic = await hub.api.topic(await hub.api.channel())
+    with holding(hub.workspace, "BEGIN"):
+        await post_many(hub, topic, 30, "a" * 60_000)
+        assert (await hub.api.get("/api/v1/status"))["status"] == "degraded"
+        reason, retry_after = await refused_write(hub, topic)
+        assert reason == "wal_too_large"
+    clock.advance(retry_after)
+    with contextlib.suppress(TimeoutError):
+        await until(lambda: hub.hub.checkpointer.wal_bytes == 0)
+    assert (await hub.api.get("/api/v1/status"))["status"] == "ok"
+    await hub.api.post(topic, "it goes on by itself")
+
+
+async def test_h7_an_idle_hub_has_no_old_checkpoint(make_server: MakeHub) -> None:
+    clock = ManualClock()
+    hub = await make_server(clock=clock)
+    await hub.api.channel()
+    clock.advance(10)
+    await until(lambda: hub.hub.checkpointer.last is not None and hub.hub.checkpointer.last.complete)
+    for _ in range(3):
+        clock.advance(1_000)
+        await hub.hub.monitor.each_minute()
+        assert (await hub.api.get("/api/v1/status"))["checkpoint_age_seconds"] < 600
+    alerts = [entry["metric"] for entry in hub.log.entries if entry["event"] == "alert"]
+    assert "parley_checkpoint_age_seconds" not in alerts
+
+
 async def test_part_x_disk_space_exhaustion_writes_get_503_while_the_disk_is_low_and_return_with_the_space(
     make_server: MakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
