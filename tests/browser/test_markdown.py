@@ -5,11 +5,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from playwright.sync_api import Browser, Page
 
+from parley.core.clickable import clickable_addresses
 from parley.plugin import find, link
 from tests.browser.browsers import open_window
 from tests.browser.hubs import PageHub
+from tests.link_examples import LINKS
 
 LARGEST = 65_536
 """Characters of the longest message."""
@@ -88,6 +92,33 @@ def finding(text: str, part: str, kind: str, **data: Any) -> dict[str, Any]:
 )
 def test_markdown_becomes_these_nodes(lab: Page, text: str, drawn: str) -> None:
     assert outline(lab, text) == drawn
+
+
+def assert_links(lab: Page, expected: dict[str, list[str]]) -> None:
+    """The page draws these links, each as the browser will open it."""
+    drawn, meant = lab.evaluate(
+        """([texts, found]) => [
+          texts.map((text) => [...draw(text, []).querySelectorAll("a")].map((one) => one.href)),
+          found.map((addresses) => addresses.map((address) => new URL(address).href)),
+        ]""",
+        [list(expected), list(expected.values())],
+    )
+    assert dict(zip(expected, drawn, strict=True)) == dict(zip(expected, meant, strict=True))
+
+
+def test_h9_the_page_makes_links_of_what_the_hub_finds(lab: Page) -> None:
+    assert_links(lab, dict(LINKS))
+
+
+PIECES = [*"`*_~[]()<>!|#'\".,: \n\\", "](", "```\n", "\n\n", "> ", "- ", "1. ", "\t", "|-|-|\n", "a", "é"]
+ADDRESSES = ["https://x.example", "http://y.example/p_(q)", "HTTPS://Z.example/?a=b#c"]
+
+
+@settings(max_examples=20)
+@given(st.lists(st.lists(st.sampled_from(PIECES + ADDRESSES * 4), max_size=30), min_size=20, max_size=20))
+def test_h9_the_page_and_the_hub_find_the_same_links_in_any_text(lab: Page, pieces: list[list[str]]) -> None:
+    texts = {"".join(each) for each in pieces}
+    assert_links(lab, {text: list(clickable_addresses(text)) for text in texts})
 
 
 def test_a_code_block_has_its_language_and_can_be_copied(lab: Page) -> None:

@@ -9,28 +9,19 @@ from hypothesis import strategies as st
 from parley.core import limits
 from parley.core.errors import InvalidInput
 from parley.core.urls import check_link, extract_urls
+from tests.link_examples import LINKS
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("see https://example.org/a?b=1#c now", ["https://example.org/a?b=1#c"]),
-        ("HTTP://Example.ORG/X", ["HTTP://Example.ORG/X"]),
-        ("twice http://a.example http://a.example", ["http://a.example"]),
-        ("order http://b.example http://a.example", ["http://b.example", "http://a.example"]),
-        ("(https://example.org/x).", ["https://example.org/x"]),
-        ("what? https://example.org/a!?;:,.", ["https://example.org/a"]),
-        ("<https://example.org/x>", ["https://example.org/x"]),
-        ("'https://example.org/x' \"https://example.org/y\"", ["https://example.org/x", "https://example.org/y"]),
-        ("ftp://example.org javascript:alert(1) mailto:a@b.example", []),
-        ("https:// nothing", []),
-        ("http://[::1", []),
-        ("http://[::1]:80/x", ["http://[::1]:80/x"]),
-        ("", []),
-    ],
-)
-def test_links_are_found_as_agentlip_finds_them(text: str, found: list[str]) -> None:
+@pytest.mark.parametrize(("text", "found"), LINKS)
+def test_h9_links_are_those_that_a_reader_can_click(text: str, found: list[str]) -> None:
     assert extract_urls(text) == found
+
+
+def test_a_link_is_found_once() -> None:
+    assert extract_urls("http://a.example http://b.example http://a.example") == [
+        "http://a.example",
+        "http://b.example",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +50,23 @@ def test_a_link_that_is_too_long_is_passed_over() -> None:
 def test_one_message_gives_a_bounded_number_of_links() -> None:
     text = " ".join(f"https://e.example/{number}" for number in range(limits.URLS_PER_MESSAGE_MAX + 50))
     assert len(extract_urls(text)) == limits.URLS_PER_MESSAGE_MAX
+
+
+WRAPPERS = [
+    *(("**", "**"), ("*", "*"), ("_", "_"), ("~~", "~~"), ("(", ")"), ("[", "]"), ("<", ">"), ('"', '"'), ("'", "'")),
+    *(("`", "`"), ("see ", "."), ("", ", and"), ("what? ", "!"), ("- ", "\n"), ("# ", " #"), ("> ", "\n> more")),
+    *(("[text](", ")"), ("[text](", ' "title")'), ("[text](<", ">)"), ("[a [b] c](", ")"), ("![picture](", ")")),
+]
+PATH = st.lists(st.sampled_from(["a", "/b", "?c=d", "_e", "(f)", "-g", "%20", "(h_(i))", "#j"]), max_size=8).map(
+    "".join
+)
+
+
+@given(PATH, st.lists(st.sampled_from(WRAPPERS), min_size=1, max_size=4))
+def test_h9_an_address_is_found_as_it_is_whatever_stands_around_it(path: str, wrappers: list[tuple[str, str]]) -> None:
+    addresses = [f"https://{number}.example/x{path}" for number in range(len(wrappers))]
+    texts = [before + address + after for address, (before, after) in zip(addresses, wrappers, strict=True)]
+    assert extract_urls("\n\n".join(texts)) == addresses
 
 
 @given(st.text())

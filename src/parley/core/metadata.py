@@ -12,7 +12,7 @@ def check_metadata(kind: str, value: dict[str, Any], bytes_max: int, *, field: s
     """The canonical text of the metadata, if it may be stored. Raises ``InvalidInput`` or ``PayloadTooLarge``."""
     if _depth(value) > JSON_DEPTH_MAX:
         raise InvalidInput(f"{field} is nested deeper than {JSON_DEPTH_MAX}", field=field)
-    if kind in LINK_KINDS:
+    if kind.strip().casefold() in LINK_KINDS:
         check_link(value, field=field)
     try:
         text = canonical_json(value)

@@ -1,32 +1,25 @@
-"""Links in a message, found by a pure function, and the rules for metadata that holds a link.
-
-The pattern and the trimming are those of Agentlip, so that both find the same links in the same text.
-"""
+"""Links in a message, found by a pure function, and the rules for metadata that holds a link."""
 
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import urlsplit
 
 from parley.core import limits
+from parley.core.addresses import address_spans, host_of
+from parley.core.clickable import clickable_addresses
 from parley.core.errors import InvalidInput
 
-_URL = re.compile(r"https?://[^\s<>'\"]+", re.IGNORECASE)
-_TRAILING = ".,;:!?)"
 _FORBIDDEN_TEXT = re.compile(r"[<>\x00-\x1f\x7f]|javascript:", re.IGNORECASE)
 LINK_KINDS = frozenset({"url", "link"})
-"""Attachment kinds whose metadata must hold an http or https link."""
+"""Attachment kinds whose metadata must hold an http or https link, however they are written."""
 
 
 def extract_urls(text: str, *, allow: Iterable[str] = (), block: Iterable[str] = ()) -> list[str]:
-    """The links in the text, each once, in order of appearance, at most ``URLS_PER_MESSAGE_MAX``."""
+    """The links that a reader of the text can click, each once, in order, at most ``URLS_PER_MESSAGE_MAX``."""
     allowed, blocked = tuple(allow), tuple(block)
     found: dict[str, None] = {}
-    for match in _URL.finditer(text):
-        url = match.group().rstrip(_TRAILING)
-        host = _host(url)
-        if host is None or len(url) > limits.URL_CHARS_MAX or _within(host, blocked):
-            continue
-        if allowed and not _within(host, allowed):
+    for url in clickable_addresses(text):
+        host = host_of(url)
+        if host is None or _within(host, blocked) or (allowed and not _within(host, allowed)):
             continue
         found[url] = None
         if len(found) == limits.URLS_PER_MESSAGE_MAX:
@@ -35,8 +28,8 @@ def extract_urls(text: str, *, allow: Iterable[str] = (), block: Iterable[str] =
 
 
 def url_spans(text: str) -> list[tuple[int, int]]:
-    """Where links stand in the text, also those that would not be extracted."""
-    return [(match.start(), match.start() + len(match.group().rstrip(_TRAILING))) for match in _URL.finditer(text)]
+    """Where addresses stand in the text, also those that would not be extracted."""
+    return list(address_spans(text))
 
 
 def check_link(value: Mapping[str, object], *, field: str = "value_json") -> None:
@@ -46,7 +39,7 @@ def check_link(value: Mapping[str, object], *, field: str = "value_json") -> Non
         raise InvalidInput(f"{place} must be a string", field=place)
     if len(url) > limits.URL_CHARS_MAX:
         raise InvalidInput(f"{place} is longer than {limits.URL_CHARS_MAX} characters", field=place)
-    if _host(url) is None or _FORBIDDEN_TEXT.search(url):
+    if host_of(url) is None or _FORBIDDEN_TEXT.search(url):
         raise InvalidInput(f"{place} must be a plain http or https link", field=place)
     for name in ("title", "description"):
         text = value.get(name)
@@ -57,14 +50,6 @@ def check_link(value: Mapping[str, object], *, field: str = "value_json") -> Non
                 f"{field}.{name} must be plain text of at most {limits.URL_TEXT_CHARS_MAX} characters",
                 field=f"{field}.{name}",
             )
-
-
-def _host(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        return parts.hostname if parts.scheme.lower() in ("http", "https") else None
-    except ValueError:
-        return None
 
 
 def _within(host: str, domains: tuple[str, ...]) -> bool:

@@ -187,6 +187,12 @@ class TestRefusals:
     async def test_appendix_c_xss_in_a_link_is_refused(self, api: Api, topic: str, kind: str, value: Any) -> None:
         assert (await add(api, topic, kind=kind, value_json=value, status=400))["code"] == "INVALID_INPUT"
 
+    @pytest.mark.parametrize("kind", ["URL", "Link", " url "])
+    async def test_h12_a_kind_of_link_in_capitals_is_one_all_the_same(self, api: Api, topic: str, kind: str) -> None:
+        body = await add(api, topic, kind=kind, value_json={"url": "javascript:alert(1)"}, status=400)
+        assert body["code"] == "INVALID_INPUT"
+        await add(api, topic, kind=kind, value_json={"url": "https://e.example/"})
+
     async def test_a_plain_link_is_added_and_other_kinds_may_hold_anything(self, api: Api, topic: str) -> None:
         await add(api, topic, kind="link", value_json={"url": "https://e.example/", "title": "T", "extra": [1]})
         await add(api, topic, kind="note", value_json={"url": "javascript:alert(1)", "html": "<b>"})
@@ -209,6 +215,19 @@ class TestLinksInMessages:
             "created_at": NOW,
         }
         assert [event["name"] for event in await api.events(2)] == ["message.created", "topic.attachment_added"]
+
+    async def test_h9_the_links_are_those_that_a_reader_would_click(self, api: Api, topic: str) -> None:
+        await api.post(topic, "`https://g.example/code`, **https://h.example** and https://i.example/Foo_(bar).")
+        await api.post(
+            topic, '[text](https://j.example/a_(b) "title") or <https://k.example/>\n```\nhttps://l.example\n```'
+        )
+        assert await urls(api, topic) == [
+            "https://g.example/code",
+            "https://h.example",
+            "https://i.example/Foo_(bar)",
+            "https://j.example/a_(b)",
+            "https://k.example/",
+        ]
 
     async def test_the_answers_event_id_is_that_of_the_message(self, api: Api, topic: str) -> None:
         body = {"topic_id": topic, "sender": "a", "content_raw": "https://example.org"}

@@ -5,8 +5,9 @@
  * it needs no recursion, however deep an attacker nests. Every text token is a range of the source.
  *
  * Runs of `*`, `_` and `~` are paired as CommonMark pairs them, in one pass with a floor below which no partner is
- * looked for again. Two choices of our own: `__` is never bold, because `__init__` is a name here far more often, and
- * what a plugin recognised as a reference (`literals`) is one word, inside which no character formats.
+ * looked for again. Three choices of our own: `__` is never bold, because `__init__` is a name here far more often; what
+ * a plugin recognised as a reference (`literals`) is one word, inside which no character formats; and code that holds an
+ * address and nothing else is a link, because agents like to put addresses in backticks.
  */
 
 import { addressAt, destinationAt, safeUrl } from "./urls.js";
@@ -93,7 +94,10 @@ class Scanner {
     let [from, to] = [end, close];
     const inside = text.slice(from, to);
     if (/^[ \n]/.test(inside) && /[ \n]$/.test(inside) && inside.trim() !== "") [from, to] = [from + 1, to - 1];
-    this.take("code", from, to);
+    const address = text.slice(from, to);
+    const target = /^https?:/i.test(address) ? addressAt(address, 0, false) : null;
+    if (target?.to === address.length) this.link(from, to, target.href, "code");
+    else this.take("code", from, to);
     this.at = close + length;
   }
 
@@ -131,9 +135,9 @@ class Scanner {
     return this.link(at, target.to, target.href);
   }
 
-  link(from, to, href) {
+  link(from, to, href, type = "text") {
     this.tokens.push({ type: "open", tag: "link", href });
-    this.take("text", from, to);
+    this.take(type, from, to);
     this.tokens.push({ type: "close" });
   }
 

@@ -1,7 +1,8 @@
 /**
  * Which text may become a link, and how far an address in running text reaches.
  *
- * Only http and https ever become links. An address that a browser would not parse stays text.
+ * Only http and https ever become links. An address that a browser would not parse stays text. The hub finds the links
+ * of a message by the same rules (`core/addresses.py`, `core/clickable.py`); a table of examples holds both together.
  */
 
 const ADDRESS_CHARS_MAX = 2048;
@@ -17,14 +18,15 @@ const ENDS = [
   "\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufeff", // invisible characters
   "\\u3000-\\u3003\\u3008-\\u3011\\uff01\\uff08\\uff09\\uff0c\\uff1a\\uff1b\\uff1f", // Chinese and Japanese punctuation
 ];
-const ADDRESS = new RegExp(`[^${ENDS.join("")}]{1,${ADDRESS_CHARS_MAX}}`, "y");
+const ADDRESS = new RegExp(`[^${ENDS.join("")}]{1,${ADDRESS_CHARS_MAX + 1}}`, "y");
 const OPENING = /\([ \t]{0,64}(<?)(?=https?:\/\/)/iy;
 const CLOSING = /(?:[ \t]{1,64}"[^"\n]{0,500}")?[ \t]{0,64}\)/y;
+const PARENTHESES_MAX = 32;
 const [SPACE, OPEN, CLOSE, LESS] = [0x20, 0x28, 0x29, 0x3c];
 
 /** The address as the browser will open it, or null when it is not an http or https address. */
 export function safeUrl(text) {
-  if (typeof text !== "string" || text.length > ADDRESS_CHARS_MAX || !/^https?:\/\//i.test(text)) return null;
+  if (typeof text !== "string" || text.length > ADDRESS_CHARS_MAX || !/^https?:\/\/[^/\\]/i.test(text)) return null;
   try {
     return new URL(text).href;
   } catch {
@@ -41,6 +43,7 @@ export function addressAt(text, at, inBrackets) {
   const found = ADDRESS.exec(text);
   if (!found) return null;
   const address = inBrackets ? found[0].split("]", 1)[0] : found[0];
+  if (address.length > ADDRESS_CHARS_MAX) return null;
   const to = at + withoutTail(address);
   const href = safeUrl(text.slice(at, to));
   return href && { href, to };
@@ -74,7 +77,7 @@ export function destinationAt(text, at) {
   if (!opening) return null;
   const angle = opening[1] === "<";
   const begin = at + opening[0].length;
-  const end = angle ? text.slice(begin, begin + ADDRESS_CHARS_MAX).search(/[>\n]/) + begin : rawEnd(text, begin);
+  const end = angle ? text.slice(begin, begin + ADDRESS_CHARS_MAX).search(/(?<=^[^\n>]*)>/) + begin : rawEnd(text, begin);
   if (end < begin) return null;
   CLOSING.lastIndex = angle ? end + 1 : end;
   const href = CLOSING.test(text) ? safeUrl(text.slice(begin, end)) : null;
@@ -88,7 +91,7 @@ function rawEnd(text, begin) {
   for (let at = begin; at < limit; at += 1) {
     const code = text.charCodeAt(at);
     if (code <= SPACE || code === LESS) return at;
-    if (code === OPEN) open += 1;
+    if (code === OPEN && (open += 1) > PARENTHESES_MAX) return -1;
     if (code === CLOSE && open === 0) return at;
     if (code === CLOSE) open -= 1;
   }

@@ -1,0 +1,77 @@
+"""What in a message is a link: the hub's function and the page are both held to this table."""
+
+from typing import Final
+
+LINKS: Final[list[tuple[str, list[str]]]] = [
+    ("see https://example.org/a?b=1#c now", ["https://example.org/a?b=1#c"]),
+    ("HTTP://Example.ORG/X", ["HTTP://Example.ORG/X"]),
+    ("http://b.example http://a.example", ["http://b.example", "http://a.example"]),
+    ("ftp://example.org javascript:alert(1) mailto:a@b.example", []),
+    ("https:// nothing", []),
+    ("https:///x.example", []),
+    ("http://[::1", []),
+    ("http://[::1]:80/x", ["http://[::1]:80/x"]),
+    ("http://x.example:65536/ http://x.example:65535/", ["http://x.example:65535/"]),
+    ("http://a|b.example http://a^b.example", []),
+    ("prefixhttps://x.example", []),
+    # what ends a sentence
+    ("what? https://x.example/a!?;:,.", ["https://x.example/a"]),
+    ("'https://x.example/a' \"https://x.example/b\"", ["https://x.example/a", "https://x.example/b"]),
+    ("見て（https://x.example/日本）。", ["https://x.example/日本"]),
+    # parentheses and brackets
+    ("(https://x.example/a).", ["https://x.example/a"]),
+    ("https://x.example/Foo_(bar)", ["https://x.example/Foo_(bar)"]),
+    ("(see https://x.example/Foo_(bar))", ["https://x.example/Foo_(bar)"]),
+    ("https://x.example/a_(b)_(c). And", ["https://x.example/a_(b)_(c)"]),
+    ("[https://x.example/a]", ["https://x.example/a"]),
+    ("https://x.example/?q[]=1", ["https://x.example/?q[]=1"]),
+    ("{https://x.example/{id}}", ["https://x.example/{id}"]),
+    # formatting
+    ("**https://x.example**", ["https://x.example"]),
+    ("*https://x.example/a* _https://x.example/b_", ["https://x.example/a", "https://x.example/b"]),
+    ("~~https://x.example/a~~", ["https://x.example/a"]),
+    ("**see https://x.example/a_b_c**", ["https://x.example/a_b_c"]),
+    ("# https://x.example/a ##", ["https://x.example/a"]),
+    ("> - https://x.example/a\n> - https://x.example/b", ["https://x.example/a", "https://x.example/b"]),
+    ("| a | b |\n|---|---|\n|https://x.example/a|https://x.example/b|", ["https://x.example/a", "https://x.example/b"]),
+    # code
+    ("`https://x.example/code`", ["https://x.example/code"]),
+    ("`` https://x.example/code ``", ["https://x.example/code"]),
+    ("`curl https://x.example/code`", []),
+    ("`https://x.example/a https://x.example/b`", []),
+    ("`https://x.example/a.`", []),
+    ("`never closed https://x.example/a", ["https://x.example/a"]),
+    ("`one\n\ntwo` https://x.example/a", ["https://x.example/a"]),
+    ("\\`https://x.example/a`", ["https://x.example/a"]),
+    ("```\nhttps://x.example/a\n```\nhttps://x.example/b", ["https://x.example/b"]),
+    ("~~~sh\ncurl https://x.example/a\n```\n~~~~\nhttps://x.example/b", ["https://x.example/b"]),
+    ("> ```\n> https://x.example/a\nhttps://x.example/b", ["https://x.example/b"]),
+    ("- a\n  ```\n  https://x.example/a\n  ```\n- https://x.example/b", ["https://x.example/b"]),
+    ("```never closed\nhttps://x.example/a", []),
+    ("``` a`b\nhttps://x.example/a", ["https://x.example/a"]),
+    # angle brackets
+    ("<https://x.example/a>", ["https://x.example/a"]),
+    ("<https://x.example/a.>", ["https://x.example/a."]),
+    ("<https://x.example/a b>", ["https://x.example/a"]),
+    # links with a text
+    ("[text](https://x.example/a)", ["https://x.example/a"]),
+    ('[text](https://x.example/a "title")', ["https://x.example/a"]),
+    ("[text](https://x.example/Foo_(bar))", ["https://x.example/Foo_(bar)"]),
+    ("[text](<https://x.example/a>)", ["https://x.example/a"]),
+    ("[text](<https://x.example/a\n)", ["https://x.example/a"]),
+    ("[a [b] c](https://x.example/a)", ["https://x.example/a"]),
+    ("[https://x.example/shown](https://x.example/meant)", ["https://x.example/meant"]),
+    ("[`https://x.example/shown`](https://x.example/meant)", ["https://x.example/meant"]),
+    ("![picture](https://x.example/p.png)", ["https://x.example/p.png"]),
+    ("[![badge](https://x.example/b)](https://x.example/a)", ["https://x.example/a"]),
+    ("[no](ftp://x.example) [no](/here)", []),
+    ("[text] (https://x.example/a)", ["https://x.example/a"]),
+    ("\\[text](https://x.example/a)", ["https://x.example/a"]),
+    ("[text](https://x.example/a 'title')", ["https://x.example/a"]),
+    # definitions are text, whose address can be clicked
+    ('see [text][ref]\n\n[ref]: https://x.example/a "title"', ["https://x.example/a"]),
+    ("[ref]: <https://x.example/a>", ["https://x.example/a"]),
+    ("https://x.example/" + "a" * 2_030, ["https://x.example/" + "a" * 2_030]),
+    ("https://x.example/" + "a" * 2_031, []),
+]
+"""A text, and the addresses of its links in order. Each address is as it was written."""
