@@ -268,6 +268,39 @@ def test_an_empty_list_is_said_on_standard_error_and_stdout_stays_empty(place: P
     assert (result.code, result.stdout, result.stderr) == (0, "", "No messages.\n")
 
 
+def test_h12_lists_are_json_lines_where_they_are_asked_for(place: Place) -> None:
+    place.ok("msg", "send", "--topic-id", place.topic, "--sender", "ann", "one\nline")
+    place.ok("msg", "send", "--topic-id", place.topic, "--sender", "bob", "two")
+    lists = [
+        (["msg", "tail", "--topic-id", place.topic], "messages"),
+        (["msg", "page", "--topic-id", place.topic], "messages"),
+        (["topic", "list", "--channel", place.channel], "topics"),
+        (["search", "two", "--channel", place.channel], "messages"),
+        (["attachment", "list", "--topic-id", place.topic], "attachments"),
+        (["agent", "list"], "agents"),
+        (["task", "list"], "tasks"),
+        (["lease", "list"], "leases"),
+    ]
+    for words, name in lists:
+        result = place.call(*words, "--jsonl")
+        assert (result.code, result.stderr) == (0, ""), result.stdout
+        assert [json.loads(line) for line in result.stdout.splitlines()] == place.ok(*words)[name]
+    more = place.call("--jsonl", "msg", "page", "--topic-id", place.topic, "--limit", "1")
+    assert [json.loads(line)["sender"] for line in more.stdout.splitlines()] == ["bob"]
+    assert "more than these" in more.stderr
+
+
+def test_h12_what_is_no_list_is_one_json_line(place: Place) -> None:
+    sent = place.call("msg", "send", "--topic-id", place.topic, "--sender", "ann", "hi", "--jsonl")
+    assert sent.stdout.count("\n") == 1
+    assert json.loads(sent.stdout)["status"] == "ok"
+    for words in (["topic", "list", "--channel", "nowhere"], ["topic", "list", "--wrong"], ["topic"]):
+        refused = place.call("--jsonl", *words)
+        assert refused.code == 1
+        assert refused.stdout.count("\n") == 1
+        assert json.loads(refused.stdout)["status"] == "error"
+
+
 def test_the_shared_options_may_stand_before_the_command(parley: Parley, hub: Serving) -> None:
     before = parley("--json", "--workspace", hub.root, "channel", "list")
     after = parley("channel", "list", "-w", hub.root, "--json")

@@ -1,7 +1,7 @@
 """What every command is given: the shared options, and the ways to the workspace, its data and its hub.
 
 A command is a function whose first parameter is a ``Call``. ``command`` registers it with the options that all commands
-share, so that ``--workspace``, ``--json`` and ``--no-color`` may stand before or after the command's name.
+share, so that ``--workspace``, ``--json``, ``--jsonl`` and ``--no-color`` may stand before or after the command's name.
 """
 
 import inspect
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, NamedTuple, ParamSpec, cast
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, cast
 
 import typer
 
@@ -36,7 +36,15 @@ WorkspaceOption = Annotated[
     typer.Option("--workspace", "-w", metavar="FOLDER", help="The workspace; else the nearest above this folder."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+JsonlOption = Annotated[bool, typer.Option("--jsonl", help="Print JSON lines; of a list, one entry a line.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="Print without colour; so does NO_COLOR.")]
+
+
+OUTPUT_OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
+    "json": (JsonOption, False),
+    "jsonl": (JsonlOption, False),
+    "no_color": (NoColorOption, False),
+}
 
 
 class Shared(NamedTuple):
@@ -45,6 +53,16 @@ class Shared(NamedTuple):
     workspace: Path | None = None
     json: bool = False
     no_color: bool = False
+    jsonl: bool = False
+
+    def or_else(self, before: "Shared") -> "Shared":
+        """These options, and those that were given before the command's name."""
+        return Shared(
+            self.workspace or before.workspace,
+            self.json or before.json,
+            self.no_color or before.no_color,
+            self.jsonl or before.jsonl,
+        )
 
 
 class Call:
@@ -52,8 +70,9 @@ class Call:
 
     def __init__(self, shared: Shared) -> None:
         self.folder = shared.workspace
-        self.json = shared.json
-        self.out = Output(json=shared.json, color=not shared.no_color and not os.environ.get("NO_COLOR"))
+        self.json = shared.json or shared.jsonl
+        color = not shared.no_color and not os.environ.get("NO_COLOR")
+        self.out = Output(json=self.json, jsonl=shared.jsonl, color=color)
 
     def workspace(self) -> "Workspace":
         """The workspace that was named, or the nearest one. Raises ``WorkspaceNotFound``."""
@@ -110,7 +129,8 @@ def _require_command(ctx: typer.Context) -> None:
     """A group by itself does nothing: a person is shown its help, a program is told its mistake."""
     if ctx.invoked_subcommand is not None:
         return
-    if isinstance(ctx.obj, Shared) and ctx.obj.json:
+    before = given_before(ctx)
+    if before.json or before.jsonl:
         raise InvalidInput("Missing command.", usage=f"{ctx.command_path} --help")
     sys.stderr.write(ctx.get_help() + "\n")
     raise typer.Exit(Exit.ERROR)
@@ -136,20 +156,20 @@ def command(
 def _with_shared_options(
     function: Callable[..., int | None], flags: "Sequence[SettingFlag]"
 ) -> Callable[..., int | None]:
-    def shell(ctx: typer.Context, *, workspace: Path | None, json: bool, no_color: bool, **own: Any) -> int | None:
-        before = given_before(ctx)
+    def shell(
+        ctx: typer.Context, *, workspace: Path | None, json: bool, jsonl: bool, no_color: bool, **own: Any
+    ) -> int | None:
         if flags:
             from parley.core.flags import given_by
 
             named = {flag.parameter: own.pop(flag.parameter) for flag in flags}
             own["given"] = given_by(flags, named)
-        shared = Shared(workspace or before.workspace, json or before.json, no_color or before.no_color)
-        return function(Call(shared), **own)
+        return function(Call(Shared(workspace, json, no_color, jsonl).or_else(given_before(ctx))), **own)
 
     return with_options(
         function,
         shell,
-        {"workspace": (WorkspaceOption, None), "json": (JsonOption, False), "no_color": (NoColorOption, False)},
+        {"workspace": (WorkspaceOption, None), **OUTPUT_OPTIONS},
         {flag.parameter: _setting_option(flag) for flag in flags},
     )
 

@@ -1,8 +1,9 @@
 """What a command prints. stdout is data, stderr is talk.
 
-With ``--json`` the data is one JSON object. For a person at a terminal it is a table with colour; for another program
-it is one line per row with tabs between the fields, and never a colour. Text that somebody else wrote is shown without
-its control characters, so a message cannot steer the terminal of the person who reads it.
+With ``--json`` the data is one JSON object, with ``--jsonl`` one object a line. For a person at a terminal it is a
+table with colour; for another program it is one line per row with tabs between the fields, and never a colour. Text
+that somebody else wrote is shown without its control characters, so a message cannot steer the terminal of the person
+who reads it.
 """
 
 import json
@@ -14,19 +15,34 @@ from typing import Any, Final
 from parley.core.errors import ParleyError
 
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_MORE: Final = "There are more than these; --limit says how many to show."
 _COLORS: Final = {"red": 31, "green": 32, "yellow": 33}
 
 
 class Output:
     """Where one command's words go."""
 
-    def __init__(self, *, json: bool = False, color: bool = True) -> None:
+    def __init__(self, *, json: bool = False, jsonl: bool = False, color: bool = True) -> None:
         self.json = json
+        self.jsonl = jsonl
         self.color = color
 
-    def data(self, payload: Mapping[str, Any]) -> None:
-        """One JSON object with ``status: ok``, indented."""
-        sys.stdout.write(json.dumps({"status": "ok", **payload}, indent=2, ensure_ascii=False) + "\n")
+    def data(self, payload: Mapping[str, Any], *, rows: str | None = None) -> None:
+        """One JSON object with ``status: ok``, indented; as JSON lines it is on one.
+
+        ``rows`` is the member that is a list, if the answer is one: of it, every entry is a line.
+        """
+        if not self.jsonl:
+            sys.stdout.write(json.dumps({"status": "ok", **payload}, indent=2, ensure_ascii=False) + "\n")
+            return
+        for each in [{"status": "ok", **payload}] if rows is None else payload[rows]:
+            sys.stdout.write(json.dumps(each, ensure_ascii=False) + "\n")
+        if rows is not None and payload.get("hasMore"):
+            self.note(_MORE)
+
+    def listing(self, name: str, entries: Sequence[Any], **more: Any) -> None:
+        """A list of things under their name, how many they are, and what else belongs to the answer."""
+        self.data({name: entries, "count": len(entries), **more}, rows=name)
 
     def line(self, text: str, *, sign: str = "", color: str = "") -> None:
         """One line of data for a person, with a sign before it that has a colour at a terminal."""
@@ -52,7 +68,7 @@ class Output:
             for row in cells:
                 sys.stdout.write("\t".join(cell.replace("\t", " ").replace("\n", "\\n") for cell in row) + "\n")
         if has_more:
-            self.note("There are more than these; --limit says how many to show.")
+            self.note(_MORE)
 
     def _rich_table(self, columns: Sequence[str], cells: list[list[str]]) -> None:
         from rich.box import SIMPLE_HEAD

@@ -1,7 +1,8 @@
 """The top of the command line: the list of commands, and the one place where a failure becomes text and an exit code.
 
 Commands are loaded by name when they are called; the list below is all that ``parley --help`` needs. A usage error
-exits with 1, since 2 means a version conflict, and is JSON when ``--json`` was given, like every other failure.
+exits with 1, since 2 means a version conflict, and is JSON when ``--json`` or ``--jsonl`` was given, like every other
+failure.
 """
 
 import errno
@@ -18,7 +19,7 @@ from typing import Annotated, Any, Final, NamedTuple, TextIO
 import typer
 from typer.core import TyperGroup
 
-from parley.cli.call import JsonOption, NoColorOption, Shared, WorkspaceOption
+from parley.cli.call import JsonlOption, JsonOption, NoColorOption, Shared, WorkspaceOption
 from parley.cli.output import Output
 from parley.core.errors import InternalError, InvalidInput, ParleyError, ServiceUnavailable
 from parley.core.exits import Exit
@@ -140,13 +141,14 @@ def top(
     ctx: typer.Context,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
+    jsonl: JsonlOption = False,
     no_color: NoColorOption = False,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """A durable, local-first place where coding agents and the people who run them talk."""
-    ctx.obj = Shared(workspace, json, no_color)
+    ctx.obj = Shared(workspace, json, no_color, jsonl)
     if ctx.invoked_subcommand is None:
         sys.stdout.write(ctx.get_help() + "\n")
 
@@ -195,9 +197,9 @@ def _called(args: Sequence[str], output: Output) -> int:
 
 
 def asks_for_json(args: Sequence[str]) -> bool:
-    """Whether ``--json`` is among the options; needed before parsing, which may be what fails."""
+    """Whether ``--json`` or ``--jsonl`` is among the options; needed before parsing, which may be what fails."""
     options = args[: list(args).index("--")] if "--" in args else args
-    return "--json" in options
+    return "--json" in options or "--jsonl" in options
 
 
 def _usage(error: typer.TyperException, output: Output) -> int:

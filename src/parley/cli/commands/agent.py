@@ -31,7 +31,7 @@ def list_agents(
     with call.reading() as reading:
         agents, has_more = queries.list_agents(reading, state, limit=limit)
     if call.json:
-        call.out.data({"agents": plain(agents), "count": len(agents), "hasMore": has_more})
+        call.out.listing("agents", plain(agents), hasMore=has_more)
     else:
         call.out.table(
             ["name", "state", "program", "model", "last seen"],

@@ -59,7 +59,7 @@ def list_attachments(
         require_topic(reading, topic_id)
         attachments = queries.list_attachments(reading, topic_id, kind=kind)
     if call.json:
-        call.out.data({"attachments": plain(attachments), "count": len(attachments)})
+        call.out.listing("attachments", plain(attachments))
     else:
         call.out.table(
             ["id", "kind", "key", "value"],

@@ -112,7 +112,7 @@ def limits(
     """
     found: list[dict[str, Any]] = load_app("broker_limits").limits(store, folder, mesh, members_max, bytes_max)
     if call.json:
-        call.out.data({"meshes": found})
+        call.out.data({"meshes": found}, rows="meshes")
         return
     rows = [
         (each["slug"], f"{each['members']} of {each['members_max']}", f"{each['stored_bytes']} of {each['bytes_max']}")

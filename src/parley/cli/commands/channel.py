@@ -19,7 +19,7 @@ def list_channels(call: Call) -> None:
     with call.reading() as reading:
         channels = queries.list_channels(reading)
     if call.json:
-        call.out.data({"channels": plain(channels), "count": len(channels)})
+        call.out.listing("channels", plain(channels))
     else:
         call.out.table(
             ["id", "name", "description", "created"],

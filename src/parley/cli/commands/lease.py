@@ -61,7 +61,7 @@ def list_leases(
         chosen = None if status == "all" else status
         leases, has_more = queries.list_leases(reading, now=now, status=chosen, holder=holder, limit=limit)
     if call.json:
-        call.out.data({"leases": plain(leases), "count": len(leases), "hasMore": has_more})
+        call.out.listing("leases", plain(leases), hasMore=has_more)
     else:
         call.out.table(
             ["id", "holder", "mode", "status", "until", "paths", "reason"],
@@ -136,7 +136,7 @@ def release(
             for lease, number in zip(chosen, given, strict=True)
         ]
     if call.json:
-        call.out.data({"leases": plain(released), "count": len(released)})
+        call.out.listing("leases", plain(released))
     else:
         for lease in released:
             call.out.line(f"{lease.id}\t{lease.status}")

@@ -28,7 +28,6 @@ def listen(
         list[str] | None, typer.Option("--topic-id", metavar="ID", help="Only this topic; may be repeated.")
     ] = None,
     output_format: Annotated[Literal["jsonl"], typer.Option("--format", help="One JSON object a line.")] = "jsonl",
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="The same as --format jsonl.")] = False,
 ) -> None:
     """Print events as they happen, one JSON object a line.
 

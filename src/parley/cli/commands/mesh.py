@@ -52,7 +52,7 @@ def list_(call: Call) -> None:
     """List the meshes that are joined."""
     found: list[dict[str, Any]] = load_app("daemon.offline").list_meshes()
     if call.json:
-        call.out.data({"meshes": found})
+        call.out.data({"meshes": found}, rows="meshes")
         return
     rows = [(each["slug"], each["display_name"], each["role"], each["broker_url"], _problem(each)) for each in found]
     call.out.table(["mesh", "name", "role", "broker", "problem"], rows, empty="No mesh is joined yet.")
@@ -78,7 +78,7 @@ def invite(
 @command(app, "invites")
 def invites(call: Call, mesh: MeshOption = None) -> None:
     """List the invites of a mesh, and how often each was used."""
-    found = _asked(call, "invites", {}, mesh)
+    found = _asked(call, "invites", {}, mesh, rows="invites")
     if found is not None:
         rows = [
             (each["invite_id"], each["role"], f"{each['uses']} of {each['uses_max']}", _good_until(each))
@@ -100,7 +100,7 @@ def uninvite(
 @command(app, "members")
 def members(call: Call, mesh: MeshOption = None) -> None:
     """List everybody who is or was a member."""
-    found = _asked(call, "members", {}, mesh)
+    found = _asked(call, "members", {}, mesh, rows="members")
     if found is not None:
         rows = [(each["display_name"], each["role"], each["state"], each["pubkey"]) for each in found["members"]]
         call.out.table(["name", "role", "state", "key"], rows, empty="No members.")
@@ -114,7 +114,7 @@ def peers(call: Call, mesh: MeshOption = None) -> int:
     away: list[str] = found["unreachable"]
     code = Exit.ERROR if away and not found["peers"] else Exit.OK
     if call.json:
-        call.out.data(found)
+        call.out.data(found, rows="peers")
         return code
     rows = [
         (each["mesh"], each["display_name"], "here" if each["connected"] else "away", each["status"], each["summary"])
@@ -170,7 +170,7 @@ def profile(
 @command(app, "topics")
 def topics(call: Call, mesh: MeshOption = None) -> None:
     """List the topics of a mesh."""
-    found = _asked(call, "topics", {}, mesh)
+    found = _asked(call, "topics", {}, mesh, rows="topics")
     if found is not None:
         rows = [(each["topic"], "yes" if each["subscribed"] else "no") for each in found["topics"]]
         call.out.table(["topic", "subscribed"], rows, empty="No topics yet.")
@@ -361,12 +361,14 @@ def safety(call: Call, member: _MemberArgument, mesh: MeshOption = None) -> None
         call.out.line(found["safety_number"])
 
 
-def _asked(call: Call, method: str, params: dict[str, Any], mesh: str | None) -> dict[str, Any] | None:
+def _asked(
+    call: Call, method: str, params: dict[str, Any], mesh: str | None, *, rows: str | None = None
+) -> dict[str, Any] | None:
     """The broker's answer, for a person; a program has been given it."""
     with daemon_client() as client:
         found = client.call(method, params, mesh)
     if call.json:
-        call.out.data(found)
+        call.out.data(found, rows=rows)
         return None
     return found
 

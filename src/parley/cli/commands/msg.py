@@ -111,7 +111,7 @@ def tail(call: Call, topic_id: TopicIdOption, limit: LimitOption = 50) -> None:
         require_topic(reading, topic_id)
         found = queries.page_messages(reading, topic_id=topic_id, limit=limit)
     if call.json:
-        call.out.data({"messages": plain(found.messages), "count": len(found.messages)})
+        call.out.listing("messages", plain(found.messages))
     else:
         show(call, found.messages)
 
@@ -131,7 +131,7 @@ def page(
         require_topic(reading, topic_id)
         found = queries.page_messages(reading, topic_id=topic_id, before_id=before_id, after_id=after_id, limit=limit)
     if call.json:
-        call.out.data({"messages": plain(found.messages), "count": len(found.messages), "hasMore": found.has_more})
+        call.out.listing("messages", plain(found.messages), hasMore=found.has_more)
     else:
         show(call, found.messages, has_more=found.has_more)
 

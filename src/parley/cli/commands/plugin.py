@@ -82,7 +82,7 @@ def list_all(call: Call) -> None:
     """List the workspace's plugins: whether each can run, and how it is in the running hub."""
     report: dict[str, Any] = load_app("plugins").list_plugins(call.workspace())
     if call.json:
-        call.out.data(report)
+        call.out.data(report, rows="plugins")
         return
     rows = [(each["name"], each["type"], each["source"], *_health(each), _trouble(each)) for each in report["plugins"]]
     columns = ["name", "type", "source", "state", "waiting", "failed", "problem"]

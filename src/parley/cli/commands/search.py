@@ -37,13 +37,6 @@ def search(
         place = channel_of(reading, channel, channel_id)
         hits = queries.search(reading, wanted, channel_id=place, topic_id=topic_id, limit=limit)
     if call.json:
-        call.out.data(
-            {
-                "messages": plain(hits.messages),
-                "count": len(hits.messages),
-                "hasMore": hits.has_more,
-                "fts_used": hits.fts_used,
-            }
-        )
+        call.out.listing("messages", plain(hits.messages), hasMore=hits.has_more, fts_used=hits.fts_used)
     else:
         show(call, hits.messages, has_more=hits.has_more)

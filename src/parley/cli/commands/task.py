@@ -48,7 +48,7 @@ def list_tasks(
             reading, now=now, status=status, channel_id=place, holder=holder, limit=limit
         )
     if call.json:
-        call.out.data({"tasks": plain(tasks), "count": len(tasks), "hasMore": has_more})
+        call.out.listing("tasks", plain(tasks), hasMore=has_more)
     else:
         call.out.table(
             ["id", "status", "holder", "until", "title"],

@@ -26,7 +26,7 @@ def list_topics(
         place = required_channel(reading, channel, channel_id)
         topics, has_more = queries.list_topics(reading, place, limit=limit, offset=offset)
     if call.json:
-        call.out.data({"topics": plain(topics), "count": len(topics), "hasMore": has_more})
+        call.out.listing("topics", plain(topics), hasMore=has_more)
     else:
         call.out.table(
             ["id", "title", "changed"],

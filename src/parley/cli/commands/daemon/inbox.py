@@ -85,7 +85,7 @@ def flush(
 def show(call: Call, found: dict[str, Any], *, empty: str = "Nothing has arrived.") -> None:
     """Messages for a person or a program."""
     if call.json:
-        call.out.data(found)
+        call.out.data(found, rows="items")
         return
     rows = [
         (each["id"], each["received_at"], each["mesh"], each["sender_name"], _where(each), _text(each))

@@ -45,7 +45,7 @@ def list_(
     with daemon_client() as client:
         found = client.outbox(status=chosen[0] if chosen else None, mesh=mesh, limit=limit, reached=True)
     if call.json:
-        call.out.data(found)
+        call.out.data(found, rows="items")
         return
     rows = [
         (*(each[name] for name in ("id", "status", "mesh", "to", "attempts")), _reached(each), each["last_error"] or "")

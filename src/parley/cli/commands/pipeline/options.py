@@ -10,7 +10,7 @@ from typing import Annotated, Any, Concatenate, Final, NamedTuple, ParamSpec
 
 import typer
 
-from parley.cli.call import Call, JsonOption, NoColorOption, Shared, given_before, group, load_app, with_options
+from parley.cli.call import OUTPUT_OPTIONS, Call, Shared, given_before, group, load_app, with_options
 from parley.cli.progress import Progress
 
 P = ParamSpec("P")
@@ -110,6 +110,7 @@ def _with_place(function: Callable[..., int | None]) -> Callable[..., int | None
         workspace: list[str] | None,
         hub: list[str] | None,
         json: bool,
+        jsonl: bool,
         no_color: bool,
         token_file: Path | None,
         lake: Path | None,
@@ -120,7 +121,7 @@ def _with_place(function: Callable[..., int | None]) -> Callable[..., int | None
         before = given_before(ctx)
         named = workspace or ([str(before.workspace)] if before.workspace is not None else [])
         place = Place(tuple(named), tuple(hub or ()), (), token_file, lake, master, remote)
-        shared = Shared(None, json or before.json, no_color or before.no_color)
+        shared = Shared(None, json, no_color, jsonl).or_else(before)._replace(workspace=None)
         return function(PipelineCall(shared, place), **own)
 
     return with_options(
@@ -133,7 +134,6 @@ def _with_place(function: Callable[..., int | None]) -> Callable[..., int | None
             "lake": (_LakeOption, None),
             "master": (_MasterOption, None),
             "remote": (_RemoteOption, None),
-            "json": (JsonOption, False),
-            "no_color": (NoColorOption, False),
+            **OUTPUT_OPTIONS,
         },
     )

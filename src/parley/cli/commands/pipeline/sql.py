@@ -22,12 +22,15 @@ def sql(
 ) -> None:
     """Ask the lake in SQL. Its tables have names such as bronze_events.
 
-    The answer is a table, CSV with a line of names, or with --json one object with columns and rows.
+    The answer is a table, CSV with a line of names, with --json one object with columns and rows, or with
+    --jsonl one object a row.
     """
 
     def show(answer: Any) -> None:
         rows = islice(answer.rows, limit)
-        if call.json:
+        if call.out.jsonl:
+            call.out.data({"rows": (dict(zip(answer.columns, row, strict=True)) for row in rows)}, rows="rows")
+        elif call.json:
             call.out.data({"columns": answer.columns, "rows": list(rows)})
         elif form == "csv":
             writer = csv.writer(sys.stdout, lineterminator="\n")
