@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from parley.app.stop import stop_hub
@@ -275,8 +276,6 @@ def test_a_folder_without_a_database_is_not_mistaken_for_the_workspace_above(par
 
 
 def test_a_newer_database_is_refused_with_20(parley: Parley, tmp_path: Path) -> None:
-    import apsw
-
     parley("init", tmp_path)
     connection = apsw.Connection(str(tmp_path / ".parley" / "db.sqlite3"))
     connection.execute("UPDATE meta SET value = '999' WHERE key = 'parley_schema'")
@@ -286,3 +285,30 @@ def test_a_newer_database_is_refused_with_20(parley: Parley, tmp_path: Path) -> 
         assert "schema version 999" in json.dumps(result.json)
     assert parley("channel", "list", "-w", tmp_path).code == 20
     assert parley_process("up", "-w", tmp_path, "--json").code == 20
+
+
+def test_h12_up_says_that_a_config_of_agentlip_is_not_executed(tmp_path: Path) -> None:
+    (tmp_path / "agentlip.config.ts").write_text("throw new Error()")
+    try:
+        told = parley_process("up", "--detach", "--workspace", tmp_path)
+        assert told.code == 0, told.stderr
+        assert "agentlip.config.ts is not executed" in told.stderr
+        assert "agentlip.config.ts is not executed" in (tmp_path / ".parley" / "logs" / "hub.log").read_text()
+    finally:
+        parley_process("down", "--workspace", tmp_path)
+
+
+def test_h12_a_database_without_an_id_is_given_one_and_it_is_said(parley: Parley, tmp_path: Path) -> None:
+    parley("init", tmp_path)
+    connection = apsw.Connection(str(tmp_path / ".parley" / "db.sqlite3"))
+    connection.execute("DELETE FROM meta WHERE key = 'db_id'")
+    connection.close()
+    given: set[str] = set()
+    for _ in range(2):
+        assert parley_process("up", "--detach", "--workspace", tmp_path).code == 0
+        given.add(parley("status", "--workspace", tmp_path, "--json").json["db_id"])
+        parley_process("down", "--workspace", tmp_path)
+    (db_id,) = given
+    assert db_id
+    log = (tmp_path / ".parley" / "logs" / "hub.log").read_text()
+    assert log.count(f"it is {db_id} now") == 1

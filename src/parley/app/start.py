@@ -13,6 +13,7 @@ from parley.core.flags import Given, arguments, laid_over, setting_flags
 from parley.core.settings import Settings, setting_specs
 from parley.wire.server_file import ServerFile
 from parley.workspace.config import load_settings
+from parley.workspace.discovery import foreign_config_notice
 from parley.workspace.layout import Workspace
 
 LOG_NAME: Final = "hub.log"
@@ -75,6 +76,9 @@ def serve(
     settings = options.settings(workspace)
     destination = workspace.logs / LOG_NAME if log_to_file else sys.stderr.buffer
     with configure(settings.log.level, destination, settings.log.rotate_bytes, settings.log.keep) as log:
+        notice = foreign_config_notice(workspace)
+        if notice is not None and log_to_file:  # else whoever started it was told at the terminal
+            log.logger.warning("foreign_config", problem=notice)
         how = HubOptions(
             options.unsafe_network,
             lambda server: on_ready(announcement(workspace, server)),

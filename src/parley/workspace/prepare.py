@@ -65,16 +65,17 @@ def prepare(
         write_version=lambda each, step: _record(each, step, before, iso(now_ms), new_id),
         backup=lambda: _back_up(workspace, before.parley, now_ms),
     )
+    warnings: list[str] = []
+    db_id = read_meta(connection, "db_id")
+    if not db_id:
+        db_id = new_id()
+        connection.execute(_SET_META, ("db_id", db_id))
+        warnings.append(f"The database had no id; it is {db_id} now, and cursors kept for the old one start over")
     indexed = ensure_fts(connection, fts)
-    warnings = ("The full-text index could not be built; search compares text",) if fts and not indexed else ()
-    return Prepared(
-        read_meta(connection, "db_id") or "",
-        report.to_version,
-        _change(before) if report.applied else None,
-        report.backup,
-        indexed,
-        warnings,
-    )
+    if fts and not indexed:
+        warnings.append("The full-text index could not be built; search compares text")
+    change = _change(before) if report.applied else None
+    return Prepared(db_id, report.to_version, change, report.backup, indexed, tuple(warnings))
 
 
 def backup_path(workspace: Workspace, version: int, now_ms: int) -> Path:

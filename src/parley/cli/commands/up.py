@@ -30,6 +30,8 @@ def up(
 
     Without a workspace here or above, one is made: in the folder that --workspace names, else in this one.
     """
+    from parley.workspace.discovery import foreign_config_notice
+
     start = load_app("start")
     options = start.UpOptions(given, config, unsafe_network)
     announcer = Announcer(call, report_fd, _words)
@@ -39,6 +41,9 @@ def up(
         announcer.about = {"workspace_root": str(workspace.root)}
         if not call.json and (made or call.folder is None):
             call.out.note(f"{'Made' if made else 'Using'} the workspace {workspace.root}.")
+        notice = foreign_config_notice(workspace)
+        if notice is not None and not call.json:
+            call.out.note(notice)
         if detach:
             announcer.ready(start.start_detached(workspace, options))
             return Exit.OK
