@@ -293,7 +293,9 @@ class PluginDefaultSettings:
     """``[plugin_defaults]``"""
 
     deadline_seconds: float = setting_key(5.0, "how long a plugin may take for one message", low=0.05, high=600)
-    memory_bytes: int = setting_key(256 * MIB, "memory a plugin may use", low=64 * MIB, high=64 * 1024 * MIB)
+    memory_bytes: int = setting_key(
+        256 * MIB, "address space that each process of a plugin may have", low=64 * MIB, high=64 * 1024 * MIB
+    )
     output_bytes: int = setting_key(MIB, "bytes a plugin may answer for one message", low=1024, high=64 * MIB)
     workers: int = setting_key(1, "processes that run one plugin side by side", low=1, high=8)
     attempts_max: int = setting_key(3, "runs of one version of a message before it counts as failed", low=1, high=100)
