@@ -268,6 +268,13 @@ def test_an_empty_list_is_said_on_standard_error_and_stdout_stays_empty(place: P
     assert (result.code, result.stdout, result.stderr) == (0, "", "No messages.\n")
 
 
+def test_h12_an_empty_search_is_refused_as_over_http(place: Place) -> None:
+    for query in ("", "   ", "x" * 1001):
+        result = place.call("search", query, "--json")
+        assert (result.code, result.json.get("code")) == (1, "INVALID_INPUT")
+        assert result.json["details"] == {"field": "query"}
+
+
 def test_h12_lists_are_json_lines_where_they_are_asked_for(place: Place) -> None:
     place.ok("msg", "send", "--topic-id", place.topic, "--sender", "ann", "one\nline")
     place.ok("msg", "send", "--topic-id", place.topic, "--sender", "bob", "two")

@@ -55,8 +55,8 @@ def test_an_unknown_metric_has_no_entry() -> None:
 
 
 def test_close_codes_are_distinct_and_say_whether_to_come_back() -> None:
-    assert [entry.code for entry in CLOSE_CODES] == [1000, 1001, 1003, 1007, 1008, 1009, 1011, 4401, 4410]
-    assert {entry.code for entry in CLOSE_CODES if entry.reconnect} == {1001, 1008, 1011}
+    assert [entry.code for entry in CLOSE_CODES] == [1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011, 4401, 4410]
+    assert {entry.code for entry in CLOSE_CODES if entry.reconnect} == {1001, 1002, 1008, 1011}
     assert all(entry.meaning for entry in CLOSE_CODES)
 
 

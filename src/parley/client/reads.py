@@ -186,8 +186,6 @@ def search(
     """
     check_limit(limit)
     offset = parse_cursor(cursor, "rows").offset or 0
-    if not query.strip() or len(query) > limits.SEARCH_QUERY_CHARS_MAX:
-        raise InvalidInput(f"query must have 1 to {limits.SEARCH_QUERY_CHARS_MAX} characters", field="query")
 
     def from_file(connection: "apsw.Connection") -> SearchHits:
         found = None if channel is None else queries.find_channel(connection, channel)
@@ -227,9 +225,7 @@ def read_events(
                 latest, queries.tail_events(connection, until=latest, limit=tail, **filters), False, latest
             )
         start = _start_of_events(connection, after)
-        found = queries.read_events(connection, after=start, until=latest, limit=limit, **filters)
-        more = len(found) == limit and found[-1].event_id < latest
-        return EventPage(latest, found, more, found[-1].event_id if more else max(start, latest))
+        return queries.page_events(connection, after=start, until=latest, limit=limit, **filters)
 
     window = {"after": after, "limit": limit} if tail is None else {"tail": tail}
     path = "/api/v1/events" + query_text(**window, channel_id=channels, topic_id=topics)

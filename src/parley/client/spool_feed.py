@@ -59,6 +59,8 @@ class _Conversation:
         yield from self._leave_if_the_socket_works()
         cursor = "" if self._after is None else f"&after={self._after}"
         page = msgspec.json.decode((yield from self._get(f"/api/v1/events?limit={PAGE}{cursor}")), type=EventPage)
+        if page.reset:  # another database took the place of the one that was followed
+            raise ConnectionFailed("The log is another one now")
         self._after = page.cursor
         self.frames.extend(_text(_envelope(event)) for event in page.events if self._wants(event))
 

@@ -21,6 +21,9 @@ class CloseCode(NamedTuple):
 CLOSE_CODES: tuple[CloseCode, ...] = (
     CloseCode(1000, "the client closed the feed", False),
     CloseCode(1001, "the hub is shutting down; connect again after a while", True),
+    CloseCode(
+        1002, "a frame that does not keep to the WebSocket protocol; connect again if it was damaged on its way", True
+    ),
     CloseCode(1003, "the client sent something that is not a valid hello, or anything after it", False),
     CloseCode(1007, "the client sent text that is not UTF-8", False),
     CloseCode(

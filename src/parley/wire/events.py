@@ -54,12 +54,13 @@ class EventRow(msgspec.Struct, frozen=True):
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """``GET /api/v1/events``"""
+    """``GET /api/v1/events``. ``reset`` says that the caller's cursor is beyond the log: it belongs to another one."""
 
     replay_until: int
     events: list[EventRow]
     has_more: bool = False
     cursor: int | None = None
+    reset: bool = False
 
 
 class ChannelCreated(msgspec.Struct, frozen=True):

@@ -280,7 +280,7 @@ async def test_a_hello_may_come_in_fragments_with_a_ping_between_them_and_as_tex
             assert json.loads(answers[TEXT])["type"] == "hello_ok"
 
 
-async def test_what_is_not_of_the_protocol_ends_the_feed_with_1002(hub: OpenHub) -> None:
+async def test_code_1002_ends_what_is_not_of_the_protocol_and_h12_is_listed(hub: OpenHub) -> None:
     for opcode, payload in (
         (CONTINUATION, b"of nothing"),
         (0x3, b"a reserved opcode"),
@@ -292,6 +292,7 @@ async def test_what_is_not_of_the_protocol_ends_the_feed_with_1002(hub: OpenHub)
             assert (await client.closing()).close_code == 1002, payload
             await client.ended()
     await until(lambda: hub.hub.feeds_open == 0)
+    assert 1002 in [each.code for each in CLOSE_CODES]
 
 
 async def archived_workspace(folder: Path) -> ArchiveReport:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from parley.client import Client
 from parley.core.clock import parse_iso
 from parley.core.events import EVENTS
 from parley.hub.archive import archive_before
@@ -36,7 +37,7 @@ async def fill(hub: OpenHub) -> dict[str, str]:
 
 
 async def test_an_empty_log_is_an_empty_page(api: Api) -> None:
-    assert await page(api) == {"replay_until": 0, "events": [], "has_more": False, "cursor": 0}
+    assert await page(api) == {"replay_until": 0, "events": [], "has_more": False, "cursor": 0, "reset": False}
 
 
 async def test_a_cursor_leads_through_the_whole_log(hub: OpenHub) -> None:
@@ -56,9 +57,17 @@ async def test_a_cursor_leads_through_the_whole_log(hub: OpenHub) -> None:
 
 
 @pytest.mark.parametrize("after", [13, 10**9, 2**53])
-async def test_defect_13_a_cursor_beyond_the_newest_event_is_an_empty_page(hub: OpenHub, after: int) -> None:
+async def test_h12_a_cursor_beyond_the_newest_event_gets_the_end_of_the_log_and_is_told(
+    hub: OpenHub, after: int
+) -> None:
+    """Defect 13 of the study: it was answered with 500."""
     await fill(hub)
-    assert await page(hub.api, after=after) == {"replay_until": 12, "events": [], "has_more": False, "cursor": after}
+    assert (await page(hub.api, after=12))["reset"] is False
+    beyond = await page(hub.api, after=after)
+    assert beyond == {"replay_until": 12, "events": [], "has_more": False, "cursor": 12, "reset": True}
+    with Client(hub.workspace.root) as client:  # straight from the file
+        read = client.read_events(after)
+    assert (read.cursor, read.reset) == (12, True)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import msgspec
 
 from parley.core.canonical import canonical_json
 from parley.core.fold import TABLES, HubState, LoggedEvent, Row
-from parley.wire.events import Entity, EventRow, Scope
+from parley.wire.events import Entity, EventPage, EventRow, Scope
 from parley.workspace.queries.tasks import topic_id_of
 
 _COLUMNS: Final = (
@@ -70,6 +70,21 @@ def read_events(
     The filters are ids: None for both means everything, empty ones nothing.
     """
     return list(map(_event, _select(connection, _COLUMNS, after, until, limit, channels, topics)))
+
+
+def page_events(
+    connection: apsw.Connection,
+    *,
+    after: int,
+    until: int,
+    limit: int,
+    channels: Iterable[str] | None = None,
+    topics: Iterable[str] | None = None,
+) -> EventPage:
+    """The same selection as a page, whose cursor is never beyond ``until``, the newest event."""
+    found = read_events(connection, after=after, until=until, limit=limit, channels=channels, topics=topics)
+    more = len(found) == limit and found[-1].event_id < until
+    return EventPage(until, found, more, found[-1].event_id if more else until, reset=after > until)
 
 
 def read_frames(

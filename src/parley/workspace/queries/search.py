@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 import apsw
 import msgspec
 
+from parley.core.errors import InvalidInput
+from parley.core.limits import SEARCH_QUERY_CHARS_MAX
 from parley.wire.entities import Message
 from parley.workspace.queries.entities import MESSAGE_COLUMNS
 from parley.workspace.queries.tasks import topic_id_of
@@ -55,16 +57,19 @@ def search(
     limit: int,
     offset: int = 0,
 ) -> Hits:
-    """Messages that hold what the query asks for. No query is a syntax error."""
+    """Messages that hold what the query asks for. No query is a syntax error, but an empty or too long one is refused.
+
+    Raises ``InvalidInput``.
+    """
     query = query.replace("\0", " ")
     words = query.split()
+    if not words or len(query) > SEARCH_QUERY_CHARS_MAX:
+        raise InvalidInput(f"query must have 1 to {SEARCH_QUERY_CHARS_MAX} characters", field="query")
     # Words without a letter or digit have no entry in the index, but can be compared.
     by_index = has_index(connection) and any(character.isalnum() for character in query)
     topic_id = None if topic_id is None else topic_id_of(connection, topic_id)
     window = (channel_id, topic_id, limit + 1, offset)
-    if not words:
-        found: list[Message] = []
-    elif by_index:
+    if by_index:
         found = _match(connection, query, words, window)
     else:
         scope = "topic" if topic_id is not None else "channel" if channel_id is not None else "all"
