@@ -1,5 +1,7 @@
 """What an import may load: the command line and the SDK start without any server, and the rooms keep their table."""
 
+import ast
+import re
 import subprocess
 import sys
 import textwrap
@@ -11,6 +13,11 @@ import pytest
 from scripts.rooms_contract import allowed_imports, find_violations
 
 ROOT = Path(__file__).parent.parent
+MACHINE = {
+    *("asyncio", "fcntl", "os", "pathlib", "random", "secrets", "shutil", "socket", "subprocess", "tempfile"),
+    *("threading", "time", "uuid"),
+}
+"""What a module imports that opens a file, a socket or a thread, reads a clock or draws randomness."""
 SERVER_SIDE = {"uvicorn", "starlette", "parley.hub", "parley.app", "parley.serve", "pyspark"}
 
 
@@ -31,6 +38,26 @@ def test_the_rooms_of_the_tree_keep_the_table() -> None:
     lint_imports = Path(sys.executable).with_name("lint-imports")
     result = subprocess.run([lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout
+
+
+def test_row_s_only_the_modules_that_core_names_touch_the_machine() -> None:
+    core = ROOT / "src" / "parley" / "core"
+    about = ast.get_docstring(ast.parse((core / "__init__.py").read_text())) or ""
+    touching = {
+        path.stem
+        for path in core.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom) and MACHINE & {_root(name) for name in _imported(node)}
+    }
+    assert touching == set(re.findall(r"`(\w+)`", about))
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
+
+
+def _root(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def test_a_room_may_import_what_its_rooms_may_import() -> None:

@@ -1,1 +1,5 @@
-"""Pure values and rules: nothing here opens a file, a socket or a thread, reads a clock or makes up an id by itself."""
+"""Values and rules that every room shares. The rules are pure; only `clock`, `files`, `ids`, `locks`, `sealing` and
+`setting_files` touch the machine: its clock, its files, its randomness.
+
+A rule is handed what these give, so that a failure can be replayed.
+"""

@@ -73,16 +73,10 @@ def read_events(
 
 
 def page_events(
-    connection: apsw.Connection,
-    *,
-    after: int,
-    until: int,
-    limit: int,
-    channels: Iterable[str] | None = None,
-    topics: Iterable[str] | None = None,
+    connection: apsw.Connection, *, after: int, until: int, limit: int, **filters: Iterable[str] | None
 ) -> EventPage:
     """The same selection as a page, whose cursor is never beyond ``until``, the newest event."""
-    found = read_events(connection, after=after, until=until, limit=limit, channels=channels, topics=topics)
+    found = read_events(connection, after=after, until=until, limit=limit, **filters)
     more = len(found) == limit and found[-1].event_id < until
     return EventPage(until, found, more, found[-1].event_id if more else until, reset=after > until)
 
