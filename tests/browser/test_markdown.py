@@ -106,7 +106,7 @@ def assert_links(lab: Page, expected: dict[str, list[str]]) -> None:
     assert dict(zip(expected, drawn, strict=True)) == dict(zip(expected, meant, strict=True))
 
 
-def test_h9_the_page_makes_links_of_what_the_hub_finds(lab: Page) -> None:
+def test_the_page_makes_links_of_what_the_hub_finds(lab: Page) -> None:
     assert_links(lab, dict(LINKS))
 
 
@@ -116,7 +116,7 @@ ADDRESSES = ["https://x.example", "http://y.example/p_(q)", "HTTPS://Z.example/?
 
 @settings(max_examples=20)
 @given(st.lists(st.lists(st.sampled_from(PIECES + ADDRESSES * 4), max_size=30), min_size=20, max_size=20))
-def test_h9_the_page_and_the_hub_find_the_same_links_in_any_text(lab: Page, pieces: list[list[str]]) -> None:
+def test_the_page_and_the_hub_find_the_same_links_in_any_text(lab: Page, pieces: list[list[str]]) -> None:
     texts = {"".join(each) for each in pieces}
     assert_links(lab, {text: list(clickable_addresses(text)) for text in texts})
 

@@ -45,9 +45,7 @@ def test_a_feed_goes_back_to_the_socket_and_misses_nothing(hub: HubProcess, sock
         assert next(feed).data["channel"]["name"] == "by-socket"
 
 
-def test_h6_a_feed_through_the_spool_takes_an_id_for_the_channel_that_has_it(
-    hub: HubProcess, socket: LossyProxy
-) -> None:
+def test_a_feed_through_the_spool_takes_an_id_for_the_channel_that_has_it(hub: HubProcess, socket: LossyProxy) -> None:
     with Client(hub.root) as client:
         first = client.create_channel("first").channel.id
         with writing(hub.workspace) as connection:

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from parley.core.settings import PluginDefaultSettings
 from scripts.docs import ROOT
 from tests.docs.markdown import NAMES, anchors, document, prose
 
@@ -49,3 +50,9 @@ def test_the_decisions_are_numbered_without_a_gap() -> None:
     numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("0*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) > 20
+
+
+def test_h12_what_memory_plugins_have_is_a_recorded_decision() -> None:
+    mib = PluginDefaultSettings().memory_bytes // 1024 // 1024
+    records = [path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "decisions").glob("0*.md")]
+    assert any(f"`plugin_defaults.memory_bytes` is {mib} MiB" in text and "128 MB" in text for text in records)

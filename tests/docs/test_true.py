@@ -10,10 +10,9 @@ from parley.core.broker_settings import broker_setting_specs
 from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.registry import registry
-from parley.core.settings import PluginDefaultSettings
 from parley.serve.http import HEAD_BYTES_MAX, IDLE_LOOKS, HttpConnection
 from parley.workspace.config import parse_settings
-from scripts.docs import ROOT, command_helps
+from scripts.docs import command_helps
 from tests.docs.markdown import NAMES, blocks, document, prose
 
 PUBLIC = registry()
@@ -101,9 +100,3 @@ def test_settings_that_are_shown_are_valid(name: str) -> None:
     for block in blocks(document(name)):
         if block.language == "toml":
             parse_settings(tomllib.loads(block.text))
-
-
-def test_h12_what_memory_plugins_have_is_a_recorded_decision() -> None:
-    mib = PluginDefaultSettings().memory_bytes // 1024 // 1024
-    records = [path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "decisions").glob("0*.md")]
-    assert any(f"`plugin_defaults.memory_bytes` is {mib} MiB" in text and "128 MB" in text for text in records)

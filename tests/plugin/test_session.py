@@ -111,7 +111,7 @@ def test_the_built_ins_run_like_any_other() -> None:
         assert found.findings.attachments[0].source_message_id == "msg_0"
 
 
-def test_h12_a_plugin_may_map_as_much_as_a_large_library_does_though_it_uses_little() -> None:
+def test_a_plugin_may_map_as_much_as_a_large_library_does_though_it_uses_little() -> None:
     source = "import mmap\nmapped = mmap.mmap(-1, 120 << 20)\ndef enrich(message, config): return []\n"
     assert failures(outcomes(source, "hi")) == []
 

@@ -115,7 +115,7 @@ def test_commits_wait_from_when_they_were_made_and_nothing_waits_in_an_idle_log(
     assert checkpointer.waiting_seconds == 0
 
 
-def test_h8_a_log_above_its_limit_is_emptied_as_soon_as_its_reader_has_gone(
+def test_a_log_above_its_limit_is_emptied_as_soon_as_its_reader_has_gone(
     path: Path, connection: apsw.Connection, clock: ManualClock, reader: apsw.Connection
 ) -> None:
     checkpointer = Checkpointer(path, connection, clock, wal_bytes_max=STEP_BYTES)

@@ -53,7 +53,7 @@ async def test_h6_a_channel_cannot_be_named_like_an_id(hub: OpenHub, api: Api) -
         await api.channel(name)
 
 
-async def test_h6_search_takes_an_id_for_the_channel_that_has_it(hub: OpenHub, api: Api) -> None:
+async def test_search_takes_an_id_for_the_channel_that_has_it(hub: OpenHub, api: Api) -> None:
     first = await api.channel("first")
     with writing(hub.workspace) as connection:
         second = add_channel(connection, "ch_second", name=first)
