@@ -11,7 +11,7 @@ import pytest
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.rules.accept import incoming
 from parley.broker.rules.audit import verify
-from parley.broker.rules.members import list_members
+from parley.broker.rules.members import members_after
 from parley.broker.rules.orphans import find_orphans
 from parley.broker.sqlite_store import open_sqlite_store
 from parley.broker.store import BrokerStore
@@ -55,7 +55,11 @@ def test_everything_is_still_there_and_the_broker_goes_on(old: BrokerStore) -> N
     rows = old.call(lambda tx: tx.all("SELECT mesh_id, slug FROM mesh ORDER BY slug"))
     red = next(mesh_id for mesh_id, slug in rows if slug == "red")
     assert old.call(lambda tx: verify(tx, red)) is None
-    members = {each.display_name: each for each in old.call(lambda tx: list_members(tx, red))}
+    members = {
+        each.display_name: each
+        for former in (False, True)
+        for each in old.call(lambda tx, gone=former: members_after(tx, red, "", 10, former=gone))
+    }
     assert {name: each.state for name, each in members.items()} == {
         "ann": "active",
         "bob": "active",

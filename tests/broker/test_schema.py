@@ -65,4 +65,5 @@ def test_both_have_the_same_migrations() -> None:
         [(step.number, step.name) for step in load_migrations("parley.broker", f"schema/{kind}")]
         for kind in ("sqlite", "postgresql")
     ]
-    assert steps[0] == steps[1] == [(1, "broker"), (2, "profile"), (3, "audit_end"), (4, "ephemeral")]
+    names = ("broker", "profile", "audit_end", "ephemeral", "member_pages")
+    assert steps[0] == steps[1] == list(enumerate(names, 1))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from parley.broker.policy import Policy
 from parley.broker.rules.grants import grant
-from parley.broker.rules.members import Role, add_member, create_mesh, list_members
+from parley.broker.rules.members import Role, add_member, create_mesh, members_after
 from parley.broker.rules.topics import join_group, subscribe
 from parley.broker.store import BrokerStore
 from parley.core import sealing
@@ -120,7 +120,7 @@ def populate(
 def _join(store: BrokerStore, rng: random.Random, daemon: str, mesh_id: str, slug: str, mesh_key: bytes) -> Membership:
     seed = sealing.new_key(rng.randbytes)
     public = sealing.public_key(seed).hex()
-    role: Role = "owner" if store.call(lambda tx: not list_members(tx, mesh_id)) else "member"
+    role: Role = "owner" if store.call(lambda tx: not members_after(tx, mesh_id, "", 1)) else "member"
     member = store.call(lambda tx: add_member(tx, mesh_id, public, daemon, role))
     return Membership(
         mesh_id=mesh_id,

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from parley.broker.member_page import MemberPage
 from parley.broker.rules import (
     audit,
     grants,
@@ -93,25 +94,35 @@ def member_view(member: Member) -> dict[str, Any]:
     }
 
 
-def _peers(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
-    now = presence.peers(tx, caller.mesh_id)
-    groups = topics.groups_of(tx, caller.mesh_id)
-    told = profiles.profiles(tx, caller.mesh_id)
-    found: list[dict[str, Any]] = []
-    for member in members.list_members(tx, caller.mesh_id):
-        profile = told.get(member.member_id)
-        hidden = profile is not None and not profile.visible and member.member_id != caller.member_id
-        if member.member_id in now and not hidden:
-            status, summary, connected = now[member.member_id]
-            more: dict[str, Any] = {"status": status, "summary": summary, "connected": connected, "profile": None}
-            if profile is not None and profile.sealed is not None:
-                more["profile"] = {"sealed": profile.sealed, "key_epoch": profile.key_epoch}
-            found.append({**member_view(member), **more, "groups": groups.get(member.member_id, [])})
-    return Done({"peers": found})
+def _peers(tx: Tx, caller: Member, params: wire.MemberPage) -> Done:
+    page = MemberPage(params)
+    found = members.members_after(tx, caller.mesh_id, page.after, page.read)
+    ids = [each.member_id for each in found]
+    now, groups = presence.doings(tx, ids), topics.groups_of(tx, ids)
+    told = profiles.profiles(tx, ids)
+    for member in found:
+        name = member.member_id
+        profile = told.get(name)
+        hidden = profile is not None and not profile.visible and name != caller.member_id
+        status, summary, connected = now[name]
+        more: dict[str, Any] = {"status": status, "summary": summary, "connected": connected, "profile": None}
+        if profile is not None and profile.sealed is not None:
+            more["profile"] = {"sealed": profile.sealed, "key_epoch": profile.key_epoch}
+        page.add(name, None if hidden else {**member_view(member), **more, "groups": groups[name]})
+    return Done({"peers": page.views, "cursor": page.cursor})
 
 
-def _members(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
-    return Done({"members": [member_view(each) for each in members.list_members(tx, caller.mesh_id)]})
+def _members(tx: Tx, caller: Member, params: wire.ListMembers) -> Done:
+    page = MemberPage(params)
+    found = members.members_after(tx, caller.mesh_id, page.after, page.read, former=params.former)
+    for each in found:
+        page.add(each.member_id, member_view(each))
+    cursor = page.cursor
+    if params.limit is None and not params.former and cursor is None:
+        # A daemon that knows no pages finds whom to let in again only among all who ever joined.
+        for each in members.members_after(tx, caller.mesh_id, "", page.read, former=True):
+            page.add(each.member_id, member_view(each))
+    return Done({"members": page.views, "cursor": cursor})
 
 
 def _topics(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
@@ -254,9 +265,12 @@ def _set_connection_policy(tx: Tx, caller: Member, params: wire.SetConnectionPol
     return Done({"connection_policy": params.policy, "changed": changed})
 
 
-def _keys_wanted(tx: Tx, caller: Member, _: wire.Nothing) -> Done:
-    epoch, wanted = keys.keys_wanted(tx, caller.mesh_id, caller.member_id)
-    return Done({"key_epoch": epoch, "wanted": wanted})
+def _keys_wanted(tx: Tx, caller: Member, params: wire.MemberPage) -> Done:
+    page = MemberPage(params)
+    epoch, wanted = keys.keys_wanted(tx, caller.mesh_id, caller.member_id, page.after, page.read)
+    for each in wanted:
+        page.add(str(each["member_id"]), each)
+    return Done({"key_epoch": epoch, "wanted": page.views, "cursor": page.cursor})
 
 
 def _give_key(tx: Tx, caller: Member, params: wire.GiveKey) -> Done:

@@ -36,9 +36,11 @@ ATTACHMENT_BYTES_MAX: Final = 16_384
 """16 KiB of metadata as stored; the same bound stands as a CHECK in the schema."""
 PAGE_LIMIT_DEFAULT: Final = 50
 PAGE_LIMIT_MAX: Final = 1_000
+"""One answer stays small enough to be built in a few milliseconds."""
 MESSAGES_REACHED_MAX: Final = 500
 """Messages whose deliveries are counted in one answer, which must fit into a frame."""
-"""One answer stays small enough to be built in a few milliseconds."""
+BROKER_FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
+"""The largest frame that a daemon takes from a broker; it hangs up on a larger one."""
 EVENTS_LIMIT_DEFAULT: Final = 100
 SEARCH_LIMIT_DEFAULT: Final = 100
 SUBSCRIPTIONS_MAX: Final = 1_000

@@ -14,7 +14,8 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import Event, State
 from websockets.typing import BytesLike
 
-FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
+from parley.core.limits import BROKER_FRAME_BYTES_MAX
+
 OPEN_SECONDS: Final = 10.0
 LEAVE_SECONDS: Final = 10.0
 """How long a connection that was left may take to end; a broker that reads no more would keep it for ever."""
@@ -99,7 +100,7 @@ class Connection:
                 open_timeout=OPEN_SECONDS,
                 ping_interval=None,
                 compression=None,
-                max_size=FRAME_BYTES_MAX,
+                max_size=BROKER_FRAME_BYTES_MAX,
                 proxy=None,
                 create_connection=BrokerSocket,
             ) as socket:

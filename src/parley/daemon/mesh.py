@@ -31,7 +31,7 @@ from parley.daemon.link import HELLO_REFUSED, MEMBERSHIP_ENDED, LinkSettings, Me
 from parley.daemon.memberships import Ended, Membership, Memberships
 from parley.daemon.notices import Told, events_of
 from parley.daemon.profile import OwnProfile, read_own, sealed_params, write_own
-from parley.daemon.roster import peers_of, read_roster, write_roster
+from parley.daemon.roster import Peer, list_all, peers_of, read_roster, write_roster
 from parley.daemon.runner import MeshRunner
 from parley.daemon.sealer import open_sealed
 from parley.daemon.store import DaemonStore
@@ -186,11 +186,16 @@ class Mesh:
         The roster stays stale until the answer is here, and if something changed while it was on its way, also then.
         """
         changes = self._roster_changes
-        peers = peers_of(await self.runner.ask("members"))
+        peers = peers_of(await list_all(self.runner.ask, "members", "members"))
         self._roster_read = max(self._roster_read, changes)
         if peers != self.roster.peers:
             self.roster = replace(self.roster, peers=peers)
             write_roster(self._home, self.roster)
+
+    async def former_members(self) -> list[Peer]:
+        """Who was in the mesh and is no longer, as its broker tells now: too many to be kept here."""
+        peers = peers_of(await list_all(self.runner.ask, "members", "members", former=True))
+        return [peer for peer in peers if peer.state != "active"]  # an older broker lists everybody
 
     @property
     def roster_stale(self) -> bool:
@@ -234,8 +239,8 @@ class Mesh:
     async def _give_keys(self) -> None:
         if not self.membership.mesh_keys:
             return
-        answer = await self.runner.ask("keys_wanted")
-        for wanting in msgspec.convert(answer["wanted"], list[Wanting]):
+        wanted = await list_all(self.runner.ask, "keys_wanted", "wanted")
+        for wanting in msgspec.convert(wanted, list[Wanting]):
             gifts = gifts_for(self.membership, wanting, secrets.token_bytes)
             self._tell_of_stranger(wanting, refused=not gifts)
             for gift in gifts:

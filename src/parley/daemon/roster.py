@@ -5,7 +5,7 @@ them is taken while the broker is away.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,9 +14,14 @@ import msgspec
 from parley.core.daemon_errors import DestinationUnknown, MeshRequired, MeshUnreachable
 from parley.core.errors import InvalidInput
 from parley.core.files import write_atomic
+from parley.core.limits import PAGE_LIMIT_MAX
 from parley.daemon.outbox.accept import Destination
 from parley.wire.daemon_home import DaemonHome
 
+Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
+"""Asks the broker a method with its parameters."""
+MEMBERS_READ_MAX: Final = 1_000_000
+"""Far more than any mesh has; a broker that never stops listing is not believed further."""
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
 _KEY_PART: Final = re.compile(r"[0-9a-f]{16,63}")
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -60,9 +65,22 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
         return [peer for peer in self.active() if peer.pubkey.startswith(part)]
 
 
-def peers_of(answer: Any) -> list[Peer]:
+async def list_all(ask: Ask, method: str, name: str, **params: Any) -> list[dict[str, Any]]:
+    """All that a method of the broker lists of members, page by page. An older broker answers everything at once."""
+    found: list[dict[str, Any]] = []
+    asked: dict[str, Any] = {**params, "limit": PAGE_LIMIT_MAX}
+    while True:
+        answer = await ask(method, asked)
+        found += answer[name]
+        cursor = answer.get("cursor")
+        if cursor in (None, asked.get("after")) or len(found) >= MEMBERS_READ_MAX:
+            return found
+        asked = {**asked, "after": cursor}
+
+
+def peers_of(members: list[dict[str, Any]]) -> list[Peer]:
     """The members in a broker's answer; what it adds is ignored."""
-    return msgspec.convert(answer["members"], list[Peer])
+    return msgspec.convert(members, list[Peer])
 
 
 def read_roster(home: DaemonHome, mesh_id: str, slug: str) -> Roster:

@@ -141,6 +141,19 @@ class Page(msgspec.Struct, frozen=True):
     limit: Limit = limits.PAGE_LIMIT_DEFAULT
 
 
+class MemberPage(msgspec.Struct, frozen=True):
+    """Members by their ids: those after one, so many at most. Without ``limit`` as many as fit into one answer."""
+
+    after: Id | None = None
+    limit: Limit | None = None
+
+
+class ListMembers(MemberPage, frozen=True):
+    """The active members, or the former ones."""
+
+    former: bool = False
+
+
 class Method(NamedTuple):
     """One method."""
 
@@ -154,9 +167,12 @@ class Method(NamedTuple):
 
 METHODS: Final[dict[str, Method]] = {
     "peers": Method(
-        Nothing, "member", "peers", "who is in the mesh, what they are doing and whether they are connected"
+        MemberPage,
+        "member",
+        "peers, cursor",
+        "who is in the mesh, what they are doing and whether they are connected",
     ),
-    "members": Method(Nothing, "member", "members", "everybody who is or was a member"),
+    "members": Method(ListMembers, "member", "members, cursor", "who is a member, or who was one"),
     "topics": Method(Nothing, "member", "topics", "the topics, and whether the member is subscribed"),
     "subscribe": Method(
         OfTopic, "member", "topic, changed", "get what is sent to a topic, and be allowed to send to it"
@@ -189,7 +205,10 @@ METHODS: Final[dict[str, Method]] = {
     "rotate_key": Method(RotateKey, "member", "member_id, pubkey", "replace the member's key"),
     "leave": Method(Nothing, "member", "member_id, state", "end one's own membership"),
     "keys_wanted": Method(
-        Nothing, "member", "key_epoch, wanted", "who has no key of the epoch yet, and what each joined by"
+        MemberPage,
+        "member",
+        "key_epoch, wanted, cursor",
+        "who has no key of the epoch yet, and what each joined by",
     ),
     "give_key": Method(GiveKey, "member", "member_id, given", "hand on a mesh key that is sealed to its recipient"),
     "keys": Method(Nothing, "member", "key_epoch, keys", "the sealed mesh keys that others have given to the member"),

@@ -1,7 +1,7 @@
 """A mesh of three members, with the few things that most tests do to it."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from parley.broker.calls import AcceptMessage, AcknowledgeDeliveries, ClaimDeliveries, EndConnection
@@ -9,7 +9,7 @@ from parley.broker.policy import Policy
 from parley.broker.rules.accept import AcceptOutcome, Incoming, incoming
 from parley.broker.rules.members import Member, Role, add_member, create_mesh
 from parley.broker.store import BrokerStore
-from parley.broker.tx import Row
+from parley.broker.tx import Row, Tx
 from parley.core.clock import ManualClock
 from parley.sqlite import Outcome
 from parley.wire.broker import Accepted, DeliveryAcked, Push, RefusedSend, Send, wire_fingerprint
@@ -33,6 +33,16 @@ def make_send(client_id: str = "c1", kind: str = "dm", ref: str = "", body: byte
     """A frame with the fingerprint that belongs to it."""
     bare = Send(client_id, kind, ref or key("bob"), base64.b64encode(body).decode(), "0" * 64, **more)  # type: ignore[arg-type]
     return Send(client_id, kind, bare.ref, bare.body, wire_fingerprint(bare).hex(), **more)  # type: ignore[arg-type]
+
+
+def join_many(tx: Tx, mesh_id: str, states: Iterable[str], key_of: Callable[[str], str] = key) -> None:
+    """A member p0, p1 … in each of these states, in one statement: for a mesh that many have joined."""
+    names = ((f"p{number}", state) for number, state in enumerate(states))
+    tx.many(
+        "INSERT INTO member (member_id, mesh_id, pubkey, display_name, role, state, joined_ms)"
+        " VALUES (?, ?, ?, ?, 'member', ?, ?)",
+        [(tx.new_id("mem_"), mesh_id, key_of(name), name, state, tx.now_ms) for name, state in names],
+    )
 
 
 class Circle:

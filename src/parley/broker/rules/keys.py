@@ -7,16 +7,20 @@ not believe, it throws away, and is then seen to want one again: nobody can keep
 from parley.broker.rules.members import active_member, get_mesh, lock_mesh
 from parley.broker.tx import Tx
 from parley.core.errors import InvalidInput
+from parley.core.limits import PAGE_LIMIT_MAX
 
 
-def keys_wanted(tx: Tx, mesh_id: str, member_id: str) -> tuple[int, list[dict[str, object]]]:
-    """The current epoch, and who is without its key, with what each joined by; the asking member aside."""
+def keys_wanted(
+    tx: Tx, mesh_id: str, member_id: str, after: str = "", count: int = PAGE_LIMIT_MAX
+) -> tuple[int, list[dict[str, object]]]:
+    """The current epoch, and up to so many whose ids follow ``after`` and who are without its key, with what each
+    joined by; the asking member aside."""
     epoch = get_mesh(tx, mesh_id).key_epoch
     rows = tx.all(
         "SELECT m.member_id, m.pubkey, m.invite, m.join_proof FROM member AS m WHERE m.mesh_id = ?"
-        " AND m.state = 'active' AND m.member_id <> ? AND NOT EXISTS (SELECT 1 FROM key_gift AS k"
-        " WHERE k.member_id = m.member_id AND k.key_epoch = ?) ORDER BY m.member_id",
-        *(mesh_id, member_id, epoch),
+        " AND m.state = 'active' AND m.member_id <> ? AND m.member_id > ? AND NOT EXISTS (SELECT 1 FROM key_gift AS k"
+        " WHERE k.member_id = m.member_id AND k.key_epoch = ?) ORDER BY m.member_id LIMIT ?",
+        *(mesh_id, member_id, after, epoch, count),
     )
     return epoch, [
         {"member_id": each, "pubkey": pubkey, "invite": invite, "join_proof": proof}

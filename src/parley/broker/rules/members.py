@@ -126,7 +126,7 @@ def end_membership(tx: Tx, mesh_id: str, member_id: str, how: Ending) -> Member:
     lock_mesh(tx, mesh_id)
     member = get_member(tx, mesh_id, member_id)
     is_last_owner = member.state == "active" and member.role == "owner" and _owners(tx, mesh_id) == 1
-    if is_last_owner and any(each.state == "active" and each != member for each in list_members(tx, mesh_id)):
+    if is_last_owner and any(each != member for each in members_after(tx, mesh_id, "", 2)):
         raise NotAllowed("The last owner of a mesh cannot go; make somebody else an owner first")
     if member.state == "active" or how == "banned":
         tx.run("UPDATE member SET state = ?, ended_ms = ? WHERE member_id = ?", *(how, tx.now_ms, member_id))
@@ -201,9 +201,13 @@ def member_with_key(tx: Tx, mesh_id: str, pubkey: str) -> Member | None:
     return None if row is None else get_member(tx, mesh_id, row[0])
 
 
-def list_members(tx: Tx, mesh_id: str) -> list[Member]:
-    """All who are members or were, in the order in which they joined."""
-    rows = tx.all(f"SELECT {_MEMBER} FROM member WHERE mesh_id = ? ORDER BY joined_ms, member_id", mesh_id)
+def members_after(tx: Tx, mesh_id: str, after: str, count: int, *, former: bool = False) -> list[Member]:
+    """Up to so many active members, or former ones, whose ids follow this one, in the order of their ids."""
+    wanted = "state <> 'active'" if former else "state = 'active'"
+    rows = tx.all(
+        f"SELECT {_MEMBER} FROM member WHERE mesh_id = ? AND {wanted} AND member_id > ? ORDER BY member_id LIMIT ?",
+        *(mesh_id, after, count),
+    )
     return [Member(*row) for row in rows]
 
 

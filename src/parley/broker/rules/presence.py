@@ -4,6 +4,7 @@ Connections are rows because several brokers may share the database; one that ha
 broker that is gone.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from parley.broker.rules.deliver import presences, release
@@ -12,6 +13,11 @@ from parley.core.broker_errors import AlreadyConnected
 
 WORKING_MS: Final = 15 * 60 * 1000
 """Who is working says so again before this is over; otherwise its messages would wait for somebody who is done."""
+
+_DOING: Final = (
+    "SELECT p.summary, (SELECT count(*) FROM connection AS c WHERE c.member_id = m.member_id)"
+    " FROM member AS m LEFT JOIN presence AS p ON p.member_id = m.member_id WHERE m.member_id = ?"
+)
 
 
 def set_presence(tx: Tx, member_id: str, status: str, summary: str | None, for_ms: int | None) -> None:
@@ -105,13 +111,11 @@ def forget_all_connections(tx: Tx) -> None:
         disconnect(tx, each)
 
 
-def peers(tx: Tx, mesh_id: str) -> dict[str, tuple[str, str, bool]]:
-    """Status, summary and whether it is connected, of each active member."""
-    rows = tx.all(
-        "SELECT m.member_id, p.summary, (SELECT count(*) FROM connection AS c WHERE c.member_id = m.member_id)"
-        " FROM member AS m LEFT JOIN presence AS p ON p.member_id = m.member_id"
-        " WHERE m.mesh_id = ? AND m.state = 'active'",
-        mesh_id,
-    )
-    states = presences(tx, [each for each, _, _ in rows])
-    return {each: (states[each], summary or "", connections > 0) for each, summary, connections in rows}
+def doings(tx: Tx, member_ids: Sequence[str]) -> dict[str, tuple[str, str, bool]]:
+    """Status, summary and whether it is connected, of each of these members."""
+    rows = tx.each(_DOING, [(each,) for each in member_ids])
+    states = presences(tx, member_ids)
+    return {
+        each: (states[each], summary or "", connections > 0)
+        for each, ((summary, connections),) in zip(member_ids, rows, strict=True)
+    }

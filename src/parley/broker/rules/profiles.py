@@ -1,5 +1,6 @@
 """Profiles: what members tell of themselves. They are sealed for the members, so a broker only keeps them."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from parley.broker.tx import Tx
@@ -23,11 +24,8 @@ def set_profile(tx: Tx, member_id: str, profile: SealedProfile) -> None:
     )
 
 
-def profiles(tx: Tx, mesh_id: str) -> dict[str, SealedProfile]:
-    """The profiles of those members of the mesh who have one."""
-    rows = tx.all(
-        "SELECT p.member_id, p.visible, p.sealed, p.key_epoch FROM profile AS p"
-        " JOIN member AS m ON m.member_id = p.member_id WHERE m.mesh_id = ?",
-        mesh_id,
-    )
+def profiles(tx: Tx, member_ids: Sequence[str]) -> dict[str, SealedProfile]:
+    """The profiles of those of these members who have one."""
+    sql = "SELECT member_id, visible, sealed, key_epoch FROM profile WHERE member_id = ?"
+    rows = [row for found in tx.each(sql, [(each,) for each in member_ids]) for row in found]
     return {each: SealedProfile(bool(visible), sealed, epoch) for each, visible, sealed, epoch in rows}

@@ -1,5 +1,7 @@
 """Topics and groups: a topic is there once somebody subscribed to it, a group as long as somebody is in it."""
 
+from collections.abc import Sequence
+
 from parley.broker.rules.members import active_member, lock_mesh
 from parley.broker.tx import Tx
 
@@ -60,10 +62,8 @@ def list_topics(tx: Tx, mesh_id: str, member_id: str) -> list[dict[str, object]]
     return [{"topic": row[0], "created_ms": row[1], "subscribers": row[2], "subscribed": bool(row[3])} for row in rows]
 
 
-def groups_of(tx: Tx, mesh_id: str) -> dict[str, list[str]]:
-    """The groups of each member who is in one."""
-    found: dict[str, list[str]] = {}
-    rows = tx.all("SELECT member_id, group_name FROM group_member WHERE mesh_id = ? ORDER BY group_name", mesh_id)
-    for member_id, group in rows:
-        found.setdefault(member_id, []).append(group)
-    return found
+def groups_of(tx: Tx, member_ids: Sequence[str]) -> dict[str, list[str]]:
+    """The groups of each of these members."""
+    sql = "SELECT group_name FROM group_member WHERE member_id = ? ORDER BY group_name"
+    found = tx.each(sql, [(each,) for each in member_ids])
+    return {each: [name for (name,) in rows] for each, rows in zip(member_ids, found, strict=True)}

@@ -14,7 +14,7 @@ from parley.daemon.http.door import session_of
 from parley.daemon.joining import join_mesh, make_invite
 from parley.daemon.profile import opened
 from parley.daemon.reload import reload
-from parley.daemon.roster import resolve
+from parley.daemon.roster import list_all, resolve
 from parley.daemon.rotation import rotate_keypair
 from parley.daemon.sessions import Register, Session
 from parley.serve.endpoint import Answer, Call
@@ -78,7 +78,7 @@ async def _peers_of(mesh: "Mesh") -> list[dict[str, Any]] | None:
         return None
     try:
         async with asyncio.timeout(PEERS_SECONDS):
-            return (await mesh.runner.ask("peers"))["peers"]
+            return await list_all(mesh.runner.ask, "peers", "peers")
     except (MeshUnreachable, TimeoutError):
         return None
 
@@ -136,9 +136,20 @@ async def post_call(daemon: "Daemon", call: Call) -> Answer:
     if "member" in params:
         of_gone = body.method == "unban"
         params["member_id"] = await member_id_of(mesh, str(params.pop("member")), of_gone=of_gone)
+    if body.method == "members" and not params:
+        return Answer(200, {"mesh": mesh.slug, "members": await everybody(mesh)})
     if body.method == "leave":
         return Answer(200, {"mesh": mesh.slug, **await _leave(daemon, mesh)})
     return Answer(200, {"mesh": mesh.slug, **await mesh.runner.ask(body.method, params)})
+
+
+async def everybody(mesh: "Mesh") -> list[dict[str, Any]]:
+    """All who are members of the mesh or were, once each: an older broker lists all of them both times."""
+    listed = [
+        *await list_all(mesh.runner.ask, "members", "members"),
+        *await list_all(mesh.runner.ask, "members", "members", former=True),
+    ]
+    return list({each["member_id"]: each for each in listed}.values())
 
 
 async def _leave(daemon: "Daemon", mesh: "Mesh") -> dict[str, Any]:
@@ -170,11 +181,15 @@ async def member_id_of(mesh: "Mesh", name: str, *, of_gone: bool = False) -> str
     Raises ``DestinationUnknown``.
     """
     await mesh.read_roster()
-    peers = mesh.roster.peers or ()
-    for peer in peers:
+    known = mesh.roster.addresses.get(name)
+    if known:
+        return known[0].member_id
+    called = mesh.roster.names.get(name.casefold())
+    former = await mesh.former_members() if of_gone or not called else []
+    for peer in former:
         if name in (peer.member_id, peer.pubkey):
             return peer.member_id
-    gone = [peer for peer in peers if peer.state != "active" and peer.display_name.casefold() == name.casefold()]
+    gone = [peer for peer in former if peer.display_name.casefold() == name.casefold()]
     removed = [peer for peer in gone if peer.state in ("banned", "revoked")]
     if of_gone and len(removed) == 1:
         return removed[0].member_id
