@@ -6,8 +6,10 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import httpx
 import msgspec
 import pytest
@@ -82,6 +84,16 @@ async def test_how_it_is_and_what_it_counts_is_told(process: Process) -> None:
     assert (await get(process, "/v1/ready")).json() == {"status": "ready"}
     metrics = await get(process, "/metrics")
     assert [spec.name for spec in BROKER_METRICS if f"# HELP {spec.name} " not in metrics.text] == []
+
+
+async def test_health_and_metrics_are_told_while_the_database_answers_nobody(tmp_path: Path) -> None:
+    """So what they cost does not depend on what it holds."""
+    with broker(tmp_path / "broker") as process, closing(apsw.Connection(str(tmp_path / "broker/broker.db"))) as other:
+        other.set_busy_timeout(SECONDS * 1000)
+        other.execute("BEGIN IMMEDIATE")
+        for path in ("/v1/health", "/metrics"):
+            assert (await get(process, path)).status_code == 200
+        other.execute("ROLLBACK")
 
 
 async def test_what_is_not_there_or_not_for_pages_is_refused_in_one_shape(process: Process) -> None:

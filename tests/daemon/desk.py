@@ -17,7 +17,6 @@ from parley.daemon.http.door import DaemonDoor, Transport
 from parley.daemon.inbox.reading import Filter, page
 from parley.daemon.lifecycle import daemon_shell
 from parley.daemon.memberships import Membership, MeshKey
-from parley.daemon.outbox.rows import counts
 from parley.serve import InFlight, RateLimiter, TokenStore
 from parley.serve.logs import configure
 from parley.serve.metrics import Metrics
@@ -105,7 +104,10 @@ class Desk:
 
     def states(self) -> dict[str, int]:
         """How many rows of the outbox are in which state."""
-        return {status: number for _, status, number, _ in self.daemon.store.read_outbox(counts)}
+        rows = self.daemon.store.read_outbox(
+            lambda db: db.execute("SELECT status, count(*) FROM outbox GROUP BY status").fetchall()
+        )
+        return {str(status): int(str(number)) for status, number in rows}
 
     async def close(self) -> None:
         if self._closed:

@@ -51,4 +51,4 @@ async def _sent(daemon: "Daemon", mesh: "Mesh") -> None:
 
 def _waits(daemon: "Daemon", mesh_id: str) -> bool:
     rows = daemon.store.read_outbox(counts)
-    return any(mesh == mesh_id and status in ("pending", "inflight") for mesh, status, _, _ in rows)
+    return any(mesh == mesh_id and status in ("pending", "inflight") for mesh, status, _ in rows)

@@ -81,7 +81,7 @@ def recover() -> dict[str, Any]:
         if opened.inbox.renewed:
             aside = f"set aside as {opened.inbox.set_aside.name}" if opened.inbox.set_aside else "gone"
             report["inbox"] = f"{aside}; the brokers fill a new one"
-        report["rows"] = {f"{mesh}/{status}": number for mesh, status, number, _ in counts(opened.outbox)}
+        report["rows"] = {f"{mesh}/{status}": number for mesh, status, number in counts(opened.outbox)}
         opened.outbox.close()
         opened.inbox.connection.close()
     return report

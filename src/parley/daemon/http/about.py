@@ -8,7 +8,7 @@ from parley.daemon.databases import OUTBOX_MIGRATIONS
 from parley.daemon.features import REQUIRED
 from parley.daemon.http.meshes import mesh_view
 from parley.daemon.inbox.reading import unseen_and_sealed
-from parley.daemon.outbox.rows import counts
+from parley.daemon.outbox.rows import oldest_waiting, states
 from parley.serve.endpoint import Answer, Call
 from parley.wire.broker import PROTOCOL_VERSION
 
@@ -67,9 +67,7 @@ async def get_health(daemon: "Daemon", call: Call) -> Answer:
 
 def health(daemon: "Daemon") -> dict[str, Any]:
     """How the daemon is: its meshes, what waits, and what is wrong."""
-    depth: dict[str, int] = {}
-    for _, status, number, _ in daemon.store.read_outbox(counts):
-        depth[status] = depth.get(status, 0) + number
+    depth = daemon.store.read_outbox(states)
     unseen, sealed = daemon.store.read_inbox(unseen_and_sealed)
     meshes = list(daemon.meshes.values())
     open_meshes = [mesh for mesh in meshes if mesh.runner.status == "open"]
@@ -88,9 +86,9 @@ def health(daemon: "Daemon") -> dict[str, Any]:
         "socket": str(daemon.home.socket),
         "port": daemon.port,
         "meshes": [mesh_view(mesh) for mesh in meshes],
-        "queue_depth": depth.get("pending", 0),
-        "inflight": depth.get("inflight", 0),
-        "dead": depth.get("dead", 0),
+        "queue_depth": depth["pending"],
+        "inflight": depth["inflight"],
+        "dead": depth["dead"],
         "outbox_share": round(daemon.outbox_share(), 4),
         **daemon.sizes(),
         "unseen": unseen,
@@ -117,8 +115,8 @@ def metrics_route(metrics: "Metrics") -> Any:
 def set_gauges(daemon: "Daemon", metrics: "Metrics") -> None:
     """Writes down how things stand."""
     now = health(daemon)
-    oldest = [at for _, status, _, at in daemon.store.read_outbox(counts) if status in ("pending", "inflight")]
-    age = (daemon.clock.now_ms() - min(oldest)) / 1000 if oldest else 0.0
+    oldest = daemon.store.read_outbox(oldest_waiting)
+    age = 0.0 if oldest is None else (daemon.clock.now_ms() - oldest) / 1000
     for name, value in (
         ("meshes", len(now["meshes"])),
         ("connected", sum(status == "open" for status in now["brokers"].values())),

@@ -29,8 +29,7 @@ _MATCH: Final = (
 _ONE: Final = f"SELECT {_COLUMNS} FROM inbox WHERE id = ?"
 _BY_SEQ: Final = f"SELECT {_COLUMNS} FROM inbox WHERE seq IN (SELECT value FROM json_each(?))"
 _SEEN: Final = "UPDATE inbox SET seen_at = ? WHERE seen_at IS NULL AND id IN (SELECT value FROM json_each(?))"
-_UNSEEN: Final = "SELECT count(*) FROM inbox WHERE seen_at IS NULL"
-_SEALED: Final = "SELECT count(*) FROM inbox WHERE sealed IS NOT NULL"
+_COUNTS: Final = "SELECT unseen, sealed FROM inbox_count"
 
 
 class InboxMessage(msgspec.Struct, frozen=True):
@@ -113,8 +112,9 @@ def mark_seen(db: apsw.Connection, ids: Sequence[str], *, now_ms: int) -> int:
 
 
 def unseen_and_sealed(db: apsw.Connection) -> tuple[int, int]:
-    """How many messages nobody has seen, and how many no key opens."""
-    return _number(db, _UNSEEN), _number(db, _SEALED)
+    """How many messages nobody has seen, and how many no key opens. It costs the same however many there are."""
+    rows: list[Any] = db.execute(_COUNTS).fetchall()
+    return int(rows[0][0]), int(rows[0][1])
 
 
 def _values(wanted: Filter, limit: int) -> tuple[str | int | None, ...]:
@@ -137,7 +137,3 @@ def _messages(rows: list[Any]) -> list[InboxMessage]:
 def _message(row: tuple[Any, ...]) -> InboxMessage:
     values: tuple[Any, ...] = (*row[:14], bool(row[14]), row[15], msgspec.json.decode(row[16]), *row[17:])
     return InboxMessage(*values)
-
-
-def _number(db: apsw.Connection, statement: str) -> int:
-    return int(str(db.execute(statement).fetchall()[0][0]))

@@ -1,6 +1,7 @@
 """A row of the outbox, and how to read one."""
 
 import base64
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
@@ -56,8 +57,9 @@ _LIST: Final = (
     f"SELECT {COLUMNS} FROM outbox WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR mesh_id = ?2)"
     " ORDER BY seq DESC LIMIT ?3"
 )
-_COUNTS: Final = "SELECT mesh_id, status, count(*), min(enqueued_at) FROM outbox GROUP BY mesh_id, status"
-_WAITING: Final = "SELECT count(*) FROM outbox WHERE status IN ('pending', 'inflight')"
+_COUNTS: Final = "SELECT mesh_id, status, number FROM outbox_count WHERE number > 0"
+_FIRST: Final = "(SELECT enqueued_at FROM outbox WHERE status = '{}' ORDER BY seq LIMIT 1)"
+_OLDEST: Final = f"SELECT {_FIRST.format('pending')}, {_FIRST.format('inflight')}"
 
 
 def row_of(values: tuple[Any, ...]) -> OutboxRow:
@@ -100,14 +102,28 @@ def chain(db: apsw.Connection, row: OutboxRow) -> list[OutboxRow]:
     return [*reversed(before), row, *after]
 
 
-def counts(db: apsw.Connection) -> list[tuple[str, Status, int, int]]:
-    """Per mesh and status: how many rows, and when the oldest was accepted."""
-    return [(str(mesh), status, int(number), int(oldest)) for mesh, status, number, oldest in _all(db, _COUNTS)]
+def counts(db: apsw.Connection) -> list[tuple[str, Status, int]]:
+    """How many rows there are, per mesh and status. It costs the same however many they are."""
+    return [(str(mesh), status, int(number)) for mesh, status, number in _all(db, _COUNTS)]
+
+
+def states(db: apsw.Connection) -> Counter[Status]:
+    """How many rows of all meshes are in each state."""
+    found: Counter[Status] = Counter()
+    for _, status, number in counts(db):
+        found[status] += number
+    return found
 
 
 def waiting_rows(db: apsw.Connection) -> int:
     """How many messages are still to be sent."""
-    return int(_all(db, _WAITING)[0][0])
+    found = states(db)
+    return found["pending"] + found["inflight"]
+
+
+def oldest_waiting(db: apsw.Connection) -> int | None:
+    """When the first of the messages that are still to be sent was accepted."""
+    return min((int(at) for at in _all(db, _OLDEST)[0] if at is not None), default=None)
 
 
 def send_frame(row: OutboxRow) -> Send:
