@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.load.ports import lasting_port
+from parley.app.services import CI_VARIABLES
 from parley.client.daemon import DaemonClient
 from parley.wire.daemon_home import DaemonHome
 from scripts.stage import DIM, RESET, cleaning_up, say, scene, show_command
@@ -186,4 +187,6 @@ class MeshAct:
         return DaemonHome(self.folder / who)
 
     def environment(self, who: str) -> dict[str, str]:
-        return {**os.environ, "PARLEY_DAEMON_HOME": str(self.folder / who), "PARLEY_HOME": str(self.folder / "home")}
+        homes = {"PARLEY_DAEMON_HOME": str(self.folder / who), "PARLEY_HOME": str(self.folder / "home")}
+        # The daemons stop and come back, which an ephemeral one, as on a build machine, does not.
+        return {**os.environ, **dict.fromkeys(CI_VARIABLES, ""), **homes}

@@ -17,6 +17,7 @@ from bench.load.http import HttpPeer, check_success, json_body, request
 from bench.load.peer import UnexpectedReply
 from bench.load.ports import lasting_port
 from bench.load.process import Process, ServerProcess
+from parley.app.services import CI_VARIABLES
 from parley.broker.options import FILE
 from parley.client.daemon import DaemonClient
 from parley.core.daemon_errors import DaemonNotRunning, MeshKeyMissing, MeshUnreachable
@@ -85,7 +86,7 @@ class Mesh:
         for number in range(daemons):
             home = self._home(number).root
             home.mkdir(mode=0o700)
-            environment = {"PARLEY_DAEMON_HOME": str(home)}
+            environment = {**dict.fromkeys(CI_VARIABLES, ""), "PARLEY_DAEMON_HOME": str(home)}
             arguments = ["daemon", "up", "--foreground", "--no-tcp", "--json"]
             self.daemons.append(self._serve(arguments, '"pid"', environment))
         for number in range(meshes):

@@ -8,6 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
+from parley.app.services import CI_VARIABLES
 from parley.core import sealing
 from parley.daemon.config import parse_daemon_settings
 from parley.daemon.databases import open_inbox, open_outbox
@@ -15,6 +16,13 @@ from parley.daemon.home import prepare_home
 from parley.daemon.memberships import Memberships
 from parley.wire.daemon_home import DaemonHome
 from tests.daemon.desk import Desk, MakeDesk, member
+
+
+@pytest.fixture(autouse=True)
+def _not_on_a_build_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There a daemon is ephemeral; a test that wants that says so itself."""
+    for name in CI_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -125,13 +125,13 @@ async def test_a_list_tells_who_has_what_was_sent_and_guesses_nothing(
         return ask(method, params)
 
     monkeypatch.setattr(alice.daemon.mesh(None).runner, "ask", counted)
-    assert await listed() == [{"recipients": 1, "delivered": 0, "dead": 0}] * 2
+    assert await listed() == [{"recipients": 1, "delivered": 0, "dead": 0, "undecryptable": 0}] * 2
     assert asked.count("messages_reached") == 1
     assert "reached" not in (await alice.unix.get("/v1/outbox")).json()["items"][0]
     bob = await make_desk(name="bob", empty=True)
     await bob.until(lambda: len(bob.bodies()) == 2)
     async with asyncio.timeout(60):
-        while await listed() != [{"recipients": 1, "delivered": 1, "dead": 0}] * 2:
+        while await listed() != [{"recipients": 1, "delivered": 1, "dead": 0, "undecryptable": 0}] * 2:
             pass  # bob's word may still be on its way to the broker
     await alice.daemon.mesh(None).runner.stop()
     assert await listed() == [None, None]

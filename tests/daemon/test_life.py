@@ -47,8 +47,6 @@ def parley(home: DaemonHome, tmp_path: Path) -> Iterator[Parley]:
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
         "PARLEY_PASSPHRASE": "correct horse battery",
     }
-    for name in ("CI", "GITHUB_ACTIONS"):
-        environment.pop(name, None)
 
     def run(*words: str, **more: str) -> tuple[int, dict[str, Any]]:
         argv = [sys.executable, "-P", "-m", "parley", *words, "--json"]

@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 
+from parley.app.services import CI_VARIABLES
 from parley.core import limits
 from parley.core.broker_settings import broker_setting_specs
 from parley.core.daemon_metrics import DAEMON_METRICS
@@ -23,6 +24,7 @@ TABLES = {setting.table for setting in PUBLIC.settings}
 UPPER_CASE = {
     *(error.code for error in PUBLIC.errors),
     *(name for name in vars(limits) if name.isupper()),
+    *CI_VARIABLES,
     "JAVA_HOME",
     "SSL_CERT_FILE",
     "NO_COLOR",

@@ -55,9 +55,14 @@ class Service:
         return [sys.executable, "-P", "-m", "parley", *self.arguments]
 
 
+def in_ci() -> bool:
+    """Whether this is a build machine, by what those put into the environment."""
+    return any(os.environ.get(name, "").lower() not in ("", "0", "false") for name in CI_VARIABLES)
+
+
 def install(service: Service, *, allow_ci: bool = False, start: bool = True) -> dict[str, Any]:
     """Writes the service's file and starts it. Raises ``StartupFailed`` in a build machine unless it is allowed."""
-    if not allow_ci and any(os.environ.get(name) for name in CI_VARIABLES):
+    if not allow_ci and in_ci():
         raise StartupFailed("This is a build machine, which forgets its services; say --allow-ci-persistent if not")
     path = service_path(service)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ duplicate keys when decoding, whole numbers beyond 2**53 (also those written as 
 """
 
 import json
+from collections import Counter
 from typing import Any, Final, cast
 
 import rfc8785
@@ -36,6 +37,24 @@ def parse_strict(text: str | bytes) -> Any:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"not valid JSON: {error}") from error
+
+
+def repeated_key(text: str | bytes) -> str | None:
+    """The key that an object in this JSON has twice, at whatever depth; None where each is there once.
+
+    Most decoders take the last of the two values and say nothing, so sender and reader may see different ones.
+    """
+    repeated: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        names = Counter(name for name, _ in pairs)
+        repeated.extend(name for name, times in names.items() if times > 1)
+
+    try:
+        json.loads(text, object_pairs_hook=look)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"not valid JSON: {error}") from error
+    return repeated[0] if repeated else None
 
 
 def _is_texts(value: object) -> bool:

@@ -5,7 +5,7 @@
     Refused
     ├── OutboxConflict           ├── IdempotencyKeyConflict   ├── MeshRequired
     ├── MeshNotAttached          ├── DestinationUnknown       ├── NoMeshJoined
-    ├── TokenInQuery             ├── HookRefused
+    ├── TokenInQuery             ├── HookRefused              ├── MetaKeyRepeated
     ├── RowNotFound              (a NotFound with another hint)
     └── RowSpent                 (an IdempotencyKeyReused with another hint)
     Unavailable
@@ -69,6 +69,14 @@ class OutboxConflict(Refused):
     exit_code = Exit.CONFLICT
     spoken_by = "daemon"
     hint = "`parley daemon outbox inspect ID` shows what became of the row; a row in flight needs --force."
+
+
+class MetaKeyRepeated(Refused):
+    """An object in meta has the same key twice; details.key names it. Nothing was written."""
+
+    code = "META_KEY_REPEATED"
+    spoken_by = "daemon"
+    hint = "Give each key of meta once: which of two values is meant, readers would decide differently."
 
 
 class IdempotencyKeyConflict(Refused):

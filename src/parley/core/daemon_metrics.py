@@ -24,6 +24,39 @@ DAEMON_METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_daemon_disk_free_ratio", "gauge", "free share of that disk", (), 0.10, 0.05, low_is_bad=True),
     MetricSpec("parley_daemon_streams", "gauge", "streams of events open now"),
     MetricSpec("parley_daemon_uptime_seconds", "gauge", "time since the daemon started"),
+    MetricSpec(
+        "parley_daemon_lag_ms", "gauge", "time that the slowest connected broker took to answer a ping", warn=5_000
+    ),
+    MetricSpec(
+        "parley_daemon_reconnects_total",
+        "counter",
+        "connections made again, by the close code that ended the one before",
+        ("mesh", "reason"),
+        warn=10,
+    ),
+    MetricSpec(
+        "parley_daemon_dedupe_total",
+        "counter",
+        "messages that were recognised: `out` by the broker as sent before, `in` here as received before",
+        ("mesh", "direction"),
+    ),
+    MetricSpec(
+        "parley_daemon_dedupe_history_pruned_total",
+        "counter",
+        "messages that the broker recognised and no longer has",
+        ("mesh",),
+        warn=1,
+    ),
+    MetricSpec(
+        "parley_daemon_decrypt_failures_total", "counter", "messages that no key opened on arrival", ("mesh",), warn=10
+    ),
+    MetricSpec(
+        "parley_daemon_invalid_inbound_total",
+        "counter",
+        "frames of a broker that were not understood",
+        ("mesh",),
+        warn=1,
+    ),
     MetricSpec("parley_daemon_events_total", "counter", "events in the daemon's log, by kind", ("kind",)),
     MetricSpec(
         "parley_daemon_hook_runs_total", "counter", "runs of hooks, by what became of them", ("hook", "outcome")

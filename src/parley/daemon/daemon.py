@@ -53,8 +53,9 @@ from parley.daemon.outbox.requeue import requeue
 from parley.daemon.outbox.rows import OutboxRow, by_client_id, find, waiting_rows
 from parley.daemon.roster import Roster, resolve
 from parley.daemon.sealer import seal
-from parley.daemon.sessions import MARK, Session, Sessions, addressed, signed
+from parley.daemon.sessions import MARK, Session, Sessions, addressed, signed, unsigned
 from parley.daemon.store import IN, OUT, DaemonStore
+from parley.daemon.tally import Tally
 from parley.serve import DiskWatch
 from parley.wire.broker import Priority
 from parley.wire.daemon_home import DaemonHome
@@ -115,6 +116,7 @@ class Daemon:
         self.sessions = Sessions(home.sessions)
         self.sessions.load()
         self.feed = Feed(settings.ipc.streams_max, settings.ipc.stream_queue_max)
+        self.tally = Tally()
         self.store = DaemonStore(home, clock)
         hooks = load_hooks(home.hooks)
         self.hooks = HookRunner(self, hooks)
@@ -178,6 +180,7 @@ class Daemon:
             clock=self.clock,
             jitter=random.random,
             log=self.log,
+            tally=self.tally,
             on_events=self._on_events,
             on_end=self._on_end,
         )
@@ -283,7 +286,10 @@ class Daemon:
     async def requeue(
         self, name: str, *, new_client_id: str | None, patched: str | None, force: bool, by: str = "operator"
     ) -> tuple[OutboxRow, OutboxRow]:
-        """Sends a row's message anew under another id; the old row and the new one."""
+        """Sends a row's message anew under another id; the old row and the new one.
+
+        The fingerprint is what was asked for, so it stays the same unless the text is patched.
+        """
         old = self.store.read_outbox(lambda db: find(db, name))
         payload = old.payload if patched is None else patched.encode()
         meta: dict[str, Any] = msgspec.json.decode(old.meta)
@@ -291,12 +297,14 @@ class Daemon:
         destination = Destination(old.mesh_id, old.to_spec, old.destination_kind, old.destination_ref)
         client_id = new_client_id or new_uuid()
         message = Message(client_id, destination, payload, old.priority, old.reply_to_id, meta, mentions)
+        fingerprint = old.request_fingerprint
+        if patched is not None:
+            fingerprint = message_fingerprint(replace(message, meta=unsigned(meta)))
         if patched is None and old.sender_identity == self.memberships.get(old.mesh_id).pubkey:
             sealed = Sealed(old.sender_identity, old.sealed, old.key_epoch, old.wire_fingerprint)
         else:
             message = await self.gate.check(message)
             sealed = self._sealed(message)
-        fingerprint = message_fingerprint(message)
         row_id, now_ms = self.store.new_id(OUT), self.clock.now_ms()
         new = await self.store.write_outbox(
             lambda db: requeue(

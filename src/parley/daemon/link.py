@@ -16,6 +16,7 @@ of the next one, and replace it. Such a ghost is pushed out in its turn, each on
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from parley.core.daemon_errors import ConnectionEnded, FeatureRefused, MembershipLost
@@ -46,6 +47,9 @@ HANDSHAKE_SECONDS: Final = 10.0
 HEARTBEATS_MISSED: Final = 2.5
 ELSEWHERE_SECONDS: Final = 120.0
 """How long the broker may take a connection that is gone for one that is there."""
+
+ANSWER_BYTES_SHOWN: Final = 16 * 1024
+"""What a broker says of its features in earnest is far shorter; a log is not filled by what is not."""
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, SILENT = 1000, 1001, 1002, 1008
 KICKED, MEMBERSHIP_ENDED, REPLACED, ALREADY_CONNECTED, HELLO_REFUSED = 4001, 4002, 4003, 4004, 4401
@@ -101,7 +105,10 @@ class Link:
         """What the broker said last before a connection ended."""
         self.settings = settings
         self._jitter = jitter
+        self.lag_ms: float | None = None
+        """How long the broker took to answer what was asked of it last, while there is a connection."""
         self._heard_at = 0.0
+        self._asked_at = 0.0
         self._pings = 0
         self._refused_since: float | None = None
         self._ghosts: list[float] = []
@@ -134,6 +141,9 @@ class Link:
         match frame:
             case Ping():
                 return [Transmit(Pong(frame.id))]
+            case Pong() if frame.id == self._pings:
+                self.lag_ms = (now.at - self._asked_at) * 1000
+                return []
             case ErrorFrame():
                 self.last_problem = frame.problem
                 return []
@@ -142,6 +152,7 @@ class Link:
             case Welcome() if self.state == "greeted":
                 self.welcome = frame
                 self._enter("negotiating", now)
+                self._asked_at = now.at
                 return [Transmit(Negotiate(list(REQUIRED), list(OPTIONAL)))]
             case Features() if self.state == "negotiating":
                 return self._agree(frame, now)
@@ -161,7 +172,8 @@ class Link:
         if code == REPLACED and self._ghosts and now.at < self._ghosts.pop():
             return self._wait(now, code, reason)
         if code in _REFUSED_FEATURES:
-            return self._end(FeatureRefused(f"The broker refuses: {reason}", **self._why(code, reason)))
+            told = self._failed(None, kind=reason, close_code=code)
+            return [told, *self._end(FeatureRefused(f"The broker refuses: {reason}", **self._why(code, reason)))]
         if code in _FINAL:
             lost = ConnectionEnded if code == KICKED else MembershipLost
             return self._end(lost(f"{self.member.mesh_slug}: {_FINAL[code]}", **self._why(code, reason)))
@@ -178,6 +190,7 @@ class Link:
             if now.at - self._heard_at < heartbeat * HEARTBEATS_MISSED:
                 self.deadline = now.at + heartbeat
                 self._pings += 1
+                self._asked_at = now.at
                 return [Transmit(Ping(self._pings))]
             return self._lose(now, SILENT, "nothing was heard for too long")
         if self.state in ("connecting", "challenged", "greeted", "negotiating"):
@@ -207,20 +220,34 @@ class Link:
         try:
             verdict = judge(features, self.welcome, self.settings.max_age_hours_override)
         except ConfigInvalid as refusal:
-            return [Disconnect(NORMAL, "settings"), *self._end(refusal)]
+            told = self._failed(features, kind=str(refusal.details["reason"]), detail=str(refusal))
+            return [told, Disconnect(NORMAL, "settings"), *self._end(refusal)]
         if not isinstance(verdict, Judged):
             details = {"kind": verdict.kind, "feature": verdict.feature, "detail": verdict.detail}
             problem = Problem("FEATURE_REFUSED", verdict.detail, 400, False, details)
             error = FeatureRefused(f"{verdict.feature}: {verdict.detail}", close_code=verdict.code, **details)
             return [
-                Tell("feature_negotiation_failed", {**details, "close_code": verdict.code}),
+                self._failed(features, **details, close_code=verdict.code),
                 Transmit(ErrorFrame(problem, verdict.code)),
                 Disconnect(verdict.code, verdict.kind),
                 *self._end(error),
             ]
         self.judged, self.failures, self._refused_since, self.lost = verdict, 0, None, None
+        self.lag_ms = (now.at - self._asked_at) * 1000
         self._enter("ready", now)
         return [Agree(verdict.terms), Tell("broker_status", {"status": "open"})]
+
+    def _failed(self, features: Features | None, **why: Any) -> Effect:
+        """Tells of the whole negotiation: who reads it can then say which of the two is too old."""
+        asked = {"required": list(REQUIRED), "optional": list(OPTIONAL)}
+        answered: dict[str, Any] = {}
+        if features is not None:
+            supported = {name: offer.params for name, offer in features.supported.items()}
+            answered = {"supported": supported, "missing_required": features.missing_required}
+            if len(msgspec.json.encode(answered)) > ANSWER_BYTES_SHOWN:
+                missing = [name for name in REQUIRED if name in features.missing_required]
+                answered = {"supported": "too long to be shown", "missing_required": missing}
+        return Tell("feature_negotiation_failed", {**why, **asked, **answered})
 
     def _enter(self, state: State, now: Instant) -> None:
         self.state = state
@@ -238,6 +265,7 @@ class Link:
         if self.state == "greeted":
             self._ghosts = [until for until in self._ghosts if now.at < until] + [now.at + ELSEWHERE_SECONDS]
         self.failures += 1
+        self.lag_ms = None
         self.lost = Lost(now.ms if self.lost is None else self.lost.since_ms, reason or f"closed with {code}")
         self.state = "waiting"
         self.deadline = now.at + self.settings.backoff.wait_ms(self.failures, self._jitter) / 1000
@@ -246,7 +274,7 @@ class Link:
         return []
 
     def _end(self, error: LocalError) -> list[Effect]:
-        self.state, self.deadline = "ended", None
+        self.state, self.deadline, self.lag_ms = "ended", None, None
         return [Tell("broker_status", {"status": "ended", "reason": str(error), "code": error.code}), End(error)]
 
     def _why(self, code: int, reason: str) -> dict[str, Any]:

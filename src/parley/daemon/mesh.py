@@ -35,6 +35,7 @@ from parley.daemon.roster import Peer, list_all, peers_of, read_roster, write_ro
 from parley.daemon.runner import MeshRunner
 from parley.daemon.sealer import open_sealed
 from parley.daemon.store import DaemonStore
+from parley.daemon.tally import Tally
 from parley.wire.broker import Notice
 from parley.wire.daemon_home import DaemonHome
 
@@ -64,6 +65,7 @@ class Mesh:
         clock: Clock,
         jitter: Jitter,
         log: FilteringBoundLogger,
+        tally: Tally,
         on_events: Callable[[Sequence[DaemonEvent]], None],
         on_end: Callable[[LocalError], None],
     ) -> None:
@@ -110,6 +112,7 @@ class Mesh:
             clock=clock,
             jitter=jitter,
             log=log,
+            tally=tally,
             open_sealed=self._open,
             on_events=on_events,
             on_notice=self._heed,
@@ -121,6 +124,12 @@ class Mesh:
     def membership(self) -> Membership:
         """As it is now."""
         return self._memberships.get(self.mesh_id)
+
+    @property
+    def lag_ms(self) -> float | None:
+        """How long the broker took to answer last, while it is connected."""
+        lag = self.runner.machine.link.lag_ms
+        return None if lag is None else round(lag, 3)
 
     def start(self) -> None:
         """Connects, and keeps the mesh up to date from then on."""

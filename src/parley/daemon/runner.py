@@ -40,6 +40,7 @@ from parley.daemon.outbox.accept import Taken
 from parley.daemon.outbox.sending import Due, Settlement, settle, take_due
 from parley.daemon.outbox.terms import read_terms, write_terms
 from parley.daemon.store import IN, DaemonStore
+from parley.daemon.tally import MeshTally, Tally
 from parley.sqlite import Outcome, Write
 from parley.wire.broker import (
     DeliveryAcked,
@@ -68,6 +69,7 @@ class MeshRunner:
         clock: Clock,
         jitter: Jitter,
         log: FilteringBoundLogger,
+        tally: Tally,
         open_sealed: Callable[[SealedMessage], Opened | None],
         on_events: Callable[[Sequence[DaemonEvent]], None],
         on_notice: Callable[[Notice], None],
@@ -84,6 +86,7 @@ class MeshRunner:
         self._store = store
         self._clock = clock
         self._log = log
+        self._tally = MeshTally(tally, member.mesh_slug, log)
         self._open_sealed = open_sealed
         self._on_events = on_events
         self._on_notice = on_notice
@@ -198,12 +201,14 @@ class MeshRunner:
                 self._pushes.add(effect.pushes)
             case Agree():
                 self.terms = effect.terms
+                self._tell_of_ignored()
                 self._spawn(self._agree(effect))
             case Reply():
                 self._answer(effect)
             case Tell():
                 if effect.kind == "broker_status":
                     self.tried.set()
+                self._tally.told(effect)
                 self._told.add((effect,))
             case Heed():
                 self._on_notice(effect.notice)
@@ -276,10 +281,18 @@ class MeshRunner:
                 self._log.warning("delivery_not_stored", mesh=self.member.mesh_slug, code=each.error.code)
             elif each.error is not None:
                 self._log.error("delivery_not_stored", mesh=self.member.mesh_slug, exc_info=each.error)
+        for each in stored:
+            self._tally.received(each)
         if stored:
             self._on_events([each.event for each in stored if each.event is not None])
             acks = [DeliveryAcked(each.delivery_id, each.status) for each in stored]
             self._step(self.machine.on_stored(acks, self._now()))
+
+    def _tell_of_ignored(self) -> None:
+        judged = self.machine.link.judged
+        if judged is not None and judged.ignored:
+            ignored = list(judged.ignored)
+            self._log.warning("feature_optional_param_invalid", mesh=self.member.mesh_slug, features=ignored)
 
     async def _agree(self, agreed: Agree) -> None:
         mesh_id, now_ms = self.member.mesh_id, self._clock.now_ms()
@@ -291,9 +304,6 @@ class MeshRunner:
 
     def _tell(self, told: Sequence[Tell]) -> None:
         mesh_id, now_ms = self.member.mesh_id, self._clock.now_ms()
-        for each in told:
-            if each.kind == "broker_status":
-                self._log.info("broker_status", mesh=self.member.mesh_slug, **each.data)
 
         def write(db: apsw.Connection) -> list[DaemonEvent]:
             return [append_event(db, each.kind, each.data, now_ms=now_ms, mesh_id=mesh_id) for each in told]
@@ -362,7 +372,7 @@ class MeshRunner:
         try:
             frame = decode_from_broker(data)
         except ParleyError as error:
-            self._log.warning("frame_not_understood", mesh=self.member.mesh_slug, problem=str(error)[:200])
+            self._tally.not_understood(str(error))
             return
         self._step(self.machine.on_frame(frame, self._now()))
 

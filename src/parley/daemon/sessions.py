@@ -138,6 +138,11 @@ def signed(meta: dict[str, Any], session: Session | None) -> dict[str, Any]:
     return {**meta, MARK: msgspec.to_builtins(mark)}
 
 
+def unsigned(meta: dict[str, Any]) -> dict[str, Any]:
+    """The metadata as the sender asked for it, before it was said which session that was."""
+    return addressed({name: value for name, value in meta.items() if name != MARK}, mark_of(meta).to)
+
+
 def mark_of(meta: dict[str, Any]) -> SessionMark:
     """What the metadata says of sessions. Another daemon made it, so what is not of the form says nothing."""
     try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 from parley.core.errors import InvalidInput
 from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
@@ -40,6 +40,11 @@ class Query:
     def texts(self, name: str) -> list[str]:
         """All values of a repeatable parameter."""
         return self._values.get(name, [])
+
+    def changed(self, **changes: str | None) -> str:
+        """The query string with other values for some parameters; one whose value is None is left out."""
+        values = {**self._values, **{name: [] if text is None else [text] for name, text in changes.items()}}
+        return urlencode(values, doseq=True)
 
     def integer(self, name: str, *, default: int, low: int, high: int) -> int:
         """A whole number within bounds."""

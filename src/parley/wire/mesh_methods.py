@@ -197,7 +197,7 @@ METHODS: Final[dict[str, Method]] = {
         MessagesReached,
         "member",
         "messages",
-        "how many recipients of own messages have them, and how many never will, in one answer",
+        "how many recipients of own messages have them, could not open them, or never will have them, in one answer",
     ),
     "redeliver": Method(
         Nothing, "member", "deliveries", "deliver again what the broker still has, to a member that lost it"

@@ -16,7 +16,7 @@ LATER = 4_102_444_800_000
 """A time that no upkeep takes for old."""
 
 
-async def arrive(desk: Desk, number: int, meta: dict[str, Any] | None = None) -> Received:
+async def arrive(desk: Desk, number: int, meta: dict[str, Any] | None = None, text: str | None = None) -> Received:
     def opened(message: SealedMessage) -> Opened | None:
         found = opens(message)
         return None if found is None else Opened(found.body, meta or {})
@@ -24,7 +24,7 @@ async def arrive(desk: Desk, number: int, meta: dict[str, Any] | None = None) ->
     received = await desk.daemon.store.write_inbox(
         lambda db: receive(
             db,
-            push(number, f"m-{number}", f"text {number}", sender=BOB),
+            push(number, f"m-{number}", text or f"text {number}", sender=BOB),
             opened,
             mesh_id="mesh_team",
             recipient_id="mem_team",

@@ -26,7 +26,7 @@ def daemon_service(home: DaemonHome) -> Service:
     return Service(
         name="daemon",
         about="messages between machines",
-        arguments=("daemon", "up", "--foreground"),
+        arguments=("daemon", "up", "--foreground", "--persistent"),
         writes=(home.root,),
         log=home.logs / "service.log",
         environment={HOME_VARIABLE: str(home.root)},

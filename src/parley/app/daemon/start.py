@@ -1,10 +1,12 @@
 """Starting the daemon, in this process or in one of its own, which reports through a pipe as a hub does."""
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from parley.app.detached import detach
@@ -14,7 +16,7 @@ from parley.core.errors import InvalidInput
 from parley.core.flags import Given, arguments, laid_over, setting_flags
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.home import prepare_home
-from parley.wire.daemon_home import HOME_VARIABLE, daemon_home
+from parley.wire.daemon_home import HOME_VARIABLE, DaemonHome, daemon_home
 
 LOG_NAME: Final = "daemon.log"
 _LOG_MODE: Final = 0o600
@@ -48,26 +50,51 @@ def serve(
 
     def ready(announcement: dict[str, Any]) -> None:
         look_seldom()
-        on_ready(announcement)
+        on_ready({**announcement, "ephemeral": ephemeral})
 
     with configure(settings.daemon.log_level, destination) as log:
         return run_daemon(home, settings, log.logger, DaemonOptions(ready, ephemeral=ephemeral))
 
 
-def serve_ephemeral(*, on_ready: Callable[[dict[str, Any]], None], ttl_seconds: float | None) -> int:
-    """Serves from a folder of its own that is gone at the end: the keys never outlive the process, nor the members."""
-    with tempfile.TemporaryDirectory(prefix="parley-") as folder:
-        os.environ[HOME_VARIABLE] = folder
+def serve_ephemeral(
+    *, on_ready: Callable[[dict[str, Any]], None], ttl_seconds: float | None, detached: bool = False
+) -> int:
+    """Serves from a folder of its own that is gone at the end: the keys never outlive the process, nor the members.
+
+    Whoever detached the process has made the folder, and given it as the daemon's.
+    """
+    folder = daemon_home().root if detached else _ephemeral_folder()
+    try:
+        os.environ[HOME_VARIABLE] = str(folder)
         if ttl_seconds is not None:
             signal.signal(signal.SIGALRM, lambda number, frame: os.kill(os.getpid(), signal.SIGTERM))
             signal.setitimer(signal.ITIMER_REAL, ttl_seconds)
-        return serve(_SOCKET_ALONE, on_ready=on_ready, ephemeral=True)
+        return serve(_SOCKET_ALONE, on_ready=on_ready, ephemeral=True, log_to_file=detached)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def start_detached(given: Given = _NOTHING) -> dict[str, Any]:
     """Starts a daemon in a session of its own; its announcement when it answers, or raises why it does not."""
-    home = daemon_home()
+    return _detached(daemon_home(), "--persistent", *arguments(FLAGS, given))
+
+
+def start_detached_ephemeral(*, ttl_hours: float | None) -> dict[str, Any]:
+    """The same for a daemon whose folder is gone at its end."""
+    folder = _ephemeral_folder()
+    try:
+        return _detached(DaemonHome(folder), "--ephemeral", *([] if ttl_hours is None else ["--ttl", str(ttl_hours)]))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _detached(home: DaemonHome, *flags: str) -> dict[str, Any]:
     prepare_home(home)
     log = os.open(home.logs / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
-    command = ["daemon", "up", "--foreground", "--json", *arguments(FLAGS, given)]
+    command = ["daemon", "up", "--foreground", "--json", *flags]
     return detach("daemon", command, log, home.logs / LOG_NAME, {HOME_VARIABLE: str(home.root)})
+
+
+def _ephemeral_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="parley-"))

@@ -44,21 +44,29 @@ def message_status(tx: Tx, mesh_id: str, sender_id: str, client_message_id: str)
 def messages_reached(tx: Tx, mesh_id: str, sender_id: str, ids: list[str]) -> list[dict[str, object]]:
     """How far the sender's own messages have come, by one query; those that the broker does not have are left out.
 
-    Of a message that was pruned since nothing is known but that it was accepted.
+    Of a message that was pruned since nothing is known but that it was accepted. Who has a message that no key of its
+    own opens is among those it was delivered to.
     """
     if not ids:
         return []
     rows = tx.all(
         "SELECT x.client_message_id, count(d.delivery_id),"
-        " sum(CASE WHEN d.state = 'delivered' THEN 1 ELSE 0 END), sum(CASE WHEN d.state = 'dead' THEN 1 ELSE 0 END)"
+        " sum(CASE WHEN d.state = 'delivered' THEN 1 ELSE 0 END), sum(CASE WHEN d.state = 'dead' THEN 1 ELSE 0 END),"
+        " sum(CASE WHEN d.status = 'undecryptable' THEN 1 ELSE 0 END)"
         " FROM client_message_dedupe AS x LEFT JOIN delivery_queue AS d ON d.broker_message_id = x.broker_message_id"
         " WHERE x.mesh_id = ? AND x.sender_id = ? AND x.history_available = 1"
         f" AND x.client_message_id IN ({', '.join('?' * len(ids))}) GROUP BY x.client_message_id",
         *(mesh_id, sender_id, *ids),
     )
     return [
-        {"client_message_id": name, "recipients": recipients, "delivered": int(delivered), "dead": int(dead)}
-        for name, recipients, delivered, dead in rows
+        {
+            "client_message_id": name,
+            "recipients": recipients,
+            "delivered": int(delivered),
+            "dead": int(dead),
+            "undecryptable": int(undecryptable),
+        }
+        for name, recipients, delivered, dead, undecryptable in rows
     ]
 
 

@@ -86,6 +86,7 @@ def health(daemon: "Daemon") -> dict[str, Any]:
         "socket": str(daemon.home.socket),
         "port": daemon.port,
         "meshes": [mesh_view(mesh) for mesh in meshes],
+        "lag_ms": max((lag for mesh in open_meshes if (lag := mesh.lag_ms) is not None), default=None),
         "queue_depth": depth["pending"],
         "inflight": depth["inflight"],
         "dead": depth["dead"],
@@ -120,6 +121,7 @@ def set_gauges(daemon: "Daemon", metrics: "Metrics") -> None:
     for name, value in (
         ("meshes", len(now["meshes"])),
         ("connected", sum(status == "open" for status in now["brokers"].values())),
+        ("lag_ms", now["lag_ms"] or 0.0),
         ("outbox_pending", now["queue_depth"]),
         ("outbox_inflight", now["inflight"]),
         ("outbox_dead", now["dead"]),
@@ -133,6 +135,8 @@ def set_gauges(daemon: "Daemon", metrics: "Metrics") -> None:
         ("uptime_seconds", now["uptime_s"]),
     ):
         metrics.set(f"parley_daemon_{name}", float(value))
+    for (name, *labels), number in daemon.tally.take().items():
+        metrics.inc(name, number, *labels)
     for kind, number in daemon.feed.take_counts().items():
         metrics.inc("parley_daemon_events_total", number, kind)
     for (hook, outcome), number in daemon.hooks.take_runs().items():

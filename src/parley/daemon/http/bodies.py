@@ -1,11 +1,14 @@
 """Request bodies of the local API. Unknown members are ignored, so that newer clients can talk to older daemons."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from parley.core import limits
+from parley.core.canonical import repeated_key
+from parley.core.daemon_errors import MetaKeyRepeated
+from parley.core.errors import InvalidInput
 from parley.daemon.profile import Capabilities, Line, Paragraph
 from parley.daemon.sessions import SessionId
 from parley.wire.broker import REFERENCE_PATTERN, Key, Presence, Priority
@@ -15,6 +18,8 @@ from parley.wire.requests import ClientKey, Id
 
 To = Annotated[str, Meta(min_length=1, max_length=limits.DESTINATION_CHARS_MAX + 1, pattern=REFERENCE_PATTERN)]
 Mentions = Annotated[list[Key], Meta(max_length=limits.MENTIONS_MAX)]
+Metadata = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
+NO_META: Final = msgspec.Raw(b"{}")
 Ids = Annotated[list[str], Meta(max_length=limits.PAGE_LIMIT_MAX)]
 
 
@@ -24,7 +29,7 @@ class SendBody(msgspec.Struct, frozen=True):
     to: To
     message: str
     priority: Priority = "next"
-    meta: dict[str, Any] = {}
+    meta: Metadata = msgspec.field(default_factory=lambda: NO_META)
     reply_to_id: Id | None = None
     replyToId: Id | None = None  # noqa: N815  the older spelling
     mentions: Mentions = []
@@ -39,12 +44,29 @@ class TopicPost(msgspec.Struct, frozen=True):
     topic: Topic
     message: str
     priority: Priority = "next"
-    meta: dict[str, Any] = {}
+    meta: Metadata = msgspec.field(default_factory=lambda: NO_META)
     reply_to_id: Id | None = None
     mentions: Mentions = []
     client_message_id: ClientKey | None = None
     mesh: str | None = None
     to_session: SessionId | None = None
+
+
+def meta_of(given: msgspec.Raw) -> dict[str, Any]:
+    """A message's metadata, which a body holds as it came: decoded, a key that was given twice could not be seen.
+
+    Raises ``MetaKeyRepeated`` and ``InvalidInput``.
+    """
+    if given == NO_META:
+        return {}
+    try:
+        meta = msgspec.json.decode(given, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InvalidInput("meta must be a JSON object", field="meta") from None
+    repeated = repeated_key(bytes(given))
+    if repeated is not None:
+        raise MetaKeyRepeated(f"meta has the key {repeated!r} twice", field="meta", key=repeated)
+    return meta
 
 
 class TopicName(msgspec.Struct, frozen=True):

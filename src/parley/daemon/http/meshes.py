@@ -52,6 +52,7 @@ def mesh_view(mesh: "Mesh") -> dict[str, Any]:
         "lost": None if lost is None else {"since": iso(lost.since_ms), "reason": lost.reason},
         "joined_at": membership.joined_at,
         "key_epoch": None if newest is None else newest.epoch,
+        "lag_ms": mesh.lag_ms,
         "in_flight": runner.machine.drain.in_flight,
         "inline_bytes_max": runner.terms.inline_bytes_max,
         "max_age_hours": runner.terms.max_age_ms / 3_600_000,

@@ -7,8 +7,9 @@ from parley.core.clock import parse_iso
 from parley.core.errors import InvalidInput, ParleyError
 from parley.core.limits import INBOX_WAIT_SECONDS_MAX
 from parley.daemon.daemon import DAY_MS, Asked
-from parley.daemon.http.bodies import Drop, Prune, Requeue, Seen, SendBody, TopicPost
+from parley.daemon.http.bodies import Drop, Prune, Requeue, Seen, SendBody, TopicPost, meta_of
 from parley.daemon.http.door import session_of
+from parley.daemon.http.listing import Listing
 from parley.daemon.http.reached import reached
 from parley.daemon.http.views import message_view, row_view
 from parley.daemon.inbox.reading import Filter, InboxMessage, mark_seen, page, search, unseen_and_sealed
@@ -37,7 +38,7 @@ async def post_send(daemon: "Daemon", call: Call) -> Answer:
         body.to,
         body.message,
         body.priority,
-        body.meta,
+        meta_of(body.meta),
         body.reply_to_id or body.replyToId,
         body.mentions,
         body.mesh or (session.mesh if session else None),
@@ -54,7 +55,7 @@ async def post_topic(daemon: "Daemon", call: Call) -> Answer:
         f"#{body.topic}",
         body.message,
         body.priority,
-        body.meta,
+        meta_of(body.meta),
         body.reply_to_id,
         body.mentions,
         body.mesh or (session.mesh if session else None),
@@ -82,35 +83,37 @@ async def get_inbox(daemon: "Daemon", call: Call) -> Answer:
     wanted, limit = _filter(daemon, call), _limit(call, INBOX_LIMIT_DEFAULT, INBOX_LIMIT_MAX)
     found = await _arrived(daemon, wanted, limit, _number(call, "wait_seconds", 0, 0, INBOX_WAIT_SECONDS_MAX))
     marked = 0
-    if flag(call, "mark_seen", default=True) and found:
-        ids, now_ms = [each.id for each in found], daemon.clock.now_ms()
+    if flag(call, "mark_seen", default=True) and found.rows:
+        ids, now_ms = [each.id for each in found.rows], daemon.clock.now_ms()
         marked = await daemon.store.write_inbox(lambda db: mark_seen(db, ids, now_ms=now_ms))
     unseen, sealed = daemon.store.read_inbox(unseen_and_sealed)
-    return Answer(
-        200,
-        {
-            "items": [message_view(each, slug_of(daemon, each.mesh_id)) for each in found],
-            "marked_seen": marked,
-            "unseen": unseen,
-            "undecryptable": sealed,
-            "cursor": found[-1].seq if found else None,
-        },
-    )
+    counted = {"marked_seen": marked, "unseen": unseen, "undecryptable": sealed}
+    return found.answer("/v1/inbox", call.query, _last_seq(found), **counted)
 
 
-async def _arrived(daemon: "Daemon", wanted: Filter, limit: int, wait_seconds: int) -> list[InboxMessage]:
+def _messages(daemon: "Daemon", limit: int) -> Listing[InboxMessage]:
+    return Listing(limit, lambda each: message_view(each, slug_of(daemon, each.mesh_id)))
+
+
+def _last_seq(found: Listing[InboxMessage] | Listing[OutboxRow]) -> int | None:
+    return found.rows[-1].seq if found.rows else None
+
+
+async def _arrived(daemon: "Daemon", wanted: Filter, limit: int, wait_seconds: int) -> Listing[InboxMessage]:
     """What is there, or as soon as something is; nothing when the time is over or the daemon stops."""
 
-    def read() -> list[InboxMessage]:
-        return daemon.store.read_inbox(lambda db: page(db, wanted, limit))
+    def read() -> Listing[InboxMessage]:
+        listing = _messages(daemon, limit)
+        daemon.store.read_inbox(lambda db: page(db, wanted, listing.read_max, listing.take))
+        return listing
 
     found = read()
-    if found or not wait_seconds:
+    if found.rows or not wait_seconds:
         return found
     follower = daemon.feed.follow()
     try:
         async with asyncio.timeout(wait_seconds):
-            while not (found := read()) and await follower.wait(wait_seconds):
+            while not (found := read()).rows and await follower.wait(wait_seconds):
                 follower.caught_up()
     except TimeoutError:
         pass
@@ -124,9 +127,9 @@ async def search_inbox(daemon: "Daemon", call: Call) -> Answer:
     if not query:
         raise InvalidInput("q must be given", field="q")
     wanted = _filter(daemon, call)
-    limit = _limit(call, INBOX_LIMIT_DEFAULT, INBOX_LIMIT_MAX)
-    found = daemon.store.read_inbox(lambda db: search(db, query, wanted, limit))
-    return Answer(200, {"items": [message_view(each, slug_of(daemon, each.mesh_id)) for each in found]})
+    found = _messages(daemon, _limit(call, INBOX_LIMIT_DEFAULT, INBOX_LIMIT_MAX))
+    daemon.store.read_inbox(lambda db: search(db, query, wanted, found.read_max, found.take))
+    return found.answer("/v1/inbox/search", call.query, _last_seq(found))
 
 
 async def post_seen(daemon: "Daemon", call: Call) -> Answer:
@@ -157,13 +160,19 @@ async def get_outbox(daemon: "Daemon", call: Call) -> Answer:
         raise InvalidInput(f"status must be one of {', '.join(STATUSES)}", field="status")
     mesh = call.query.get("mesh")
     mesh_id = None if mesh is None else daemon.memberships.get(mesh).mesh_id
-    limit = _limit(call, OUTBOX_LIMIT_DEFAULT, OUTBOX_LIMIT_MAX)
-    rows = daemon.store.read_outbox(lambda db: list_rows(db, status=asked, mesh_id=mesh_id, limit=limit))
-    items = [row_view(row, slug_of(daemon, row.mesh_id)) for row in rows]
-    if flag(call, "reached", default=False):
-        known = await reached(daemon, rows)
-        items = [{**item, "reached": known.get(item["client_message_id"])} for item in items]
-    return Answer(200, {"items": items})
+    limit, before = _limit(call, OUTBOX_LIMIT_DEFAULT, OUTBOX_LIMIT_MAX), _before(call)
+    rows = daemon.store.read_outbox(
+        lambda db: list_rows(db, status=asked, mesh_id=mesh_id, limit=limit + 1, before_seq=before)
+    )
+    known = await reached(daemon, rows[:limit]) if flag(call, "reached", default=False) else None
+
+    def view(row: OutboxRow) -> dict[str, Any]:
+        shown = row_view(row, slug_of(daemon, row.mesh_id))
+        return shown if known is None else {**shown, "reached": known.get(row.client_message_id)}
+
+    found = Listing(limit, view)
+    all(map(found.take, rows))
+    return found.answer("/v1/outbox", call.query, _last_seq(found))
 
 
 async def get_row(daemon: "Daemon", call: Call) -> Answer:
@@ -247,19 +256,24 @@ def flag(call: Call, name: str, *, default: bool) -> bool:
 def _filter(daemon: "Daemon", call: Call) -> Filter:
     session = session_of(daemon, call)
     mesh = call.query.get("mesh") or (session.mesh if session else None)
-    given = call.query.get("before")
-    before = None if given is None else natural(given)
-    if given is not None and before is None:
-        raise InvalidInput("before must be a cursor", field="before")
     return Filter(
         None if mesh is None else daemon.memberships.get(mesh).mesh_id,
         _time(call, "since"),
         call.query.get("topic"),
         call.query.get("from"),
         flag(call, "unread_only", default=False),
-        before,
+        _before(call),
         None if session is None else session.session_id,
     )
+
+
+def _before(call: Call) -> int | None:
+    """The cursor of the page before."""
+    given = call.query.get("before")
+    before = None if given is None else natural(given)
+    if given is not None and before is None:
+        raise InvalidInput("before must be a cursor", field="before")
+    return before
 
 
 def _time(call: Call, name: str) -> int | None:

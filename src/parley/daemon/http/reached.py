@@ -21,15 +21,22 @@ ASK_SECONDS: Final = 5.0
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """Of how many recipients how many have the message, and how many never will."""
+    """Of how many recipients how many have the message and can read it, how many never will have it, and how many have
+    it and cannot open it; None where the broker is too old to tell these apart from those who can."""
 
     recipients: int
     delivered: int
     dead: int
+    undecryptable: int | None = None
 
 
 class _Counted(Reached, frozen=True):
-    client_message_id: str
+    client_message_id: str = ""
+
+    @property
+    def reached(self) -> Reached:
+        """What the broker counts as delivered holds what could not be opened, too."""
+        return Reached(self.recipients, self.delivered - (self.undecryptable or 0), self.dead, self.undecryptable)
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -44,7 +51,7 @@ async def reached(daemon: "Daemon", rows: Sequence[OutboxRow]) -> dict[str, Reac
             of_mesh.setdefault(row.mesh_id, []).append(row.client_message_id)
     found: dict[str, Reached] = {}
     for each in await asyncio.gather(*(_of_mesh(daemon, mesh_id, ids) for mesh_id, ids in of_mesh.items())):
-        found.update({one.client_message_id: Reached(one.recipients, one.delivered, one.dead) for one in each})
+        found.update({one.client_message_id: one.reached for one in each})
     return found
 
 

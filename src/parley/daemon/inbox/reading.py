@@ -1,6 +1,7 @@
 """Reading the inbox: pages, what is new, what matches, and what has been seen."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 import apsw
@@ -58,6 +59,10 @@ class InboxMessage(msgspec.Struct, frozen=True):
     seen_at: int | None
 
 
+Fits = Callable[[InboxMessage], bool]
+"""Whether one more message may be read; the rest stays where it is."""
+
+
 class Filter(msgspec.Struct, frozen=True):
     """Which messages are asked for; None is any."""
 
@@ -72,20 +77,23 @@ class Filter(msgspec.Struct, frozen=True):
     """Without what is for other sessions than this."""
 
 
-def page(db: apsw.Connection, wanted: Filter, limit: int) -> list[InboxMessage]:
-    """Messages, newest first."""
-    return _messages(db.execute(_PAGE, _values(wanted, limit)).fetchall())
+def page(db: apsw.Connection, wanted: Filter, limit: int, fits: Fits = lambda message: True) -> list[InboxMessage]:
+    """Messages, newest first, up to the first that does not fit."""
+    return _messages(db.execute(_PAGE, _values(wanted, limit)), fits)
 
 
-def search(db: apsw.Connection, query: str, wanted: Filter, limit: int) -> list[InboxMessage]:
-    """Messages that hold what the query asks for, newest first. What is no valid syntax is taken word by word."""
+def search(
+    db: apsw.Connection, query: str, wanted: Filter, limit: int, fits: Fits = lambda message: True
+) -> list[InboxMessage]:
+    """Messages that hold what the query asks for, newest first, up to the first that does not fit. What is no valid
+    syntax is taken word by word."""
     words = query.replace("\0", " ").split()
     if not words:
         return []
     quoted = " ".join('"' + word.replace('"', '""') + '"' for word in words)
     for attempt in (" ".join(words), quoted):
         try:
-            return _messages(db.execute(_MATCH, (*_values(wanted, limit), attempt)).fetchall())
+            return _messages(db.execute(_MATCH, (*_values(wanted, limit), attempt)), fits)
         except apsw.SQLError:  # the result code with which FTS5 refuses a query's syntax
             continue
     return []
@@ -130,8 +138,8 @@ def _values(wanted: Filter, limit: int) -> tuple[str | int | None, ...]:
     )
 
 
-def _messages(rows: list[Any]) -> list[InboxMessage]:
-    return [_message(row) for row in rows]
+def _messages(rows: Iterable[Any], fits: Fits = lambda message: True) -> list[InboxMessage]:
+    return list(takewhile(fits, map(_message, rows)))
 
 
 def _message(row: tuple[Any, ...]) -> InboxMessage:

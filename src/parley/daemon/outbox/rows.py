@@ -55,7 +55,7 @@ _BY_ID: Final = f"SELECT {COLUMNS} FROM outbox WHERE id = ?"
 _PREDECESSOR: Final = f"SELECT {COLUMNS} FROM outbox WHERE superseded_by = ?"
 _LIST: Final = (
     f"SELECT {COLUMNS} FROM outbox WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR mesh_id = ?2)"
-    " ORDER BY seq DESC LIMIT ?3"
+    " AND (?3 IS NULL OR seq < ?3) ORDER BY seq DESC LIMIT ?4"
 )
 _COUNTS: Final = "SELECT mesh_id, status, number FROM outbox_count WHERE number > 0"
 _FIRST: Final = "(SELECT enqueued_at FROM outbox WHERE status = '{}' ORDER BY seq LIMIT 1)"
@@ -86,9 +86,11 @@ def find(db: apsw.Connection, name: str) -> OutboxRow:
     return by_client_id(db, name) or by_id(db, name)
 
 
-def list_rows(db: apsw.Connection, *, status: Status | None, mesh_id: str | None, limit: int) -> list[OutboxRow]:
-    """Rows, newest first."""
-    return [row_of(values) for values in db.execute(_LIST, (status, mesh_id, limit))]
+def list_rows(
+    db: apsw.Connection, *, status: Status | None, mesh_id: str | None, limit: int, before_seq: int | None = None
+) -> list[OutboxRow]:
+    """Rows, newest first; those before one, if it is given."""
+    return [row_of(values) for values in db.execute(_LIST, (status, mesh_id, before_seq, limit))]
 
 
 def chain(db: apsw.Connection, row: OutboxRow) -> list[OutboxRow]:

@@ -1,12 +1,15 @@
 """``parley daemon inbox``: what arrived."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from parley.cli.call import Call, command
 from parley.cli.commands.daemon.options import MeshOption, daemon_client, inbox_app
 from parley.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from parley.client.daemon import DaemonClient
 
 _LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Only the newest so many.")]
 
@@ -23,9 +26,9 @@ def list_(
     limit: _LimitOption = 100,
 ) -> None:
     """List what arrived, newest first, and mark it as seen."""
-    filters: dict[str, Any] = {"mesh": mesh, "topic": topic, "from": sender, "since": since, "limit": limit}
+    filters: dict[str, Any] = {"mesh": mesh, "topic": topic, "from": sender, "since": since}
     with daemon_client() as client:
-        found = client.inbox(**filters, unread_only=unread, mark_seen=not keep_unread)
+        found = _listed(client, "/v1/inbox", limit, **filters, unread_only=unread, mark_seen=not keep_unread)
     show(call, found)
 
 
@@ -38,7 +41,7 @@ def search(
 ) -> None:
     """Find what arrived by its text."""
     with daemon_client() as client:
-        found = client.get("/v1/inbox/search", q=query, mesh=mesh, limit=limit)
+        found = _listed(client, "/v1/inbox/search", limit, q=query, mesh=mesh)
     show(call, found, empty="Nothing was found.")
 
 
@@ -100,3 +103,13 @@ def _where(message: dict[str, Any]) -> str:
 
 def _text(message: dict[str, Any]) -> str:
     return "(no key opens this message yet)" if message["undecryptable"] else str(message["body"])
+
+
+def _listed(client: "DaemonClient", path: str, limit: int, **filters: Any) -> dict[str, Any]:
+    """As many messages as were asked for, however large: one answer holds only so many bytes."""
+    found = client.get(path, limit=limit, **filters)
+    while found.get("more") and len(found["items"]) < limit:
+        rest = client.get(path, limit=limit - len(found["items"]), before=found["cursor"], **filters)
+        together = {name: found[name] + rest[name] for name in ("items", "marked_seen") if name in found}
+        found = {**rest, **together}
+    return found

@@ -26,24 +26,35 @@ def up(
     ephemeral: Annotated[
         bool, typer.Option("--ephemeral", help="In this process, in a folder that is gone at the end, keys included.")
     ] = False,
+    persistent: Annotated[
+        bool, typer.Option("--persistent", help="Keep keys and messages, also on a build machine (CI).")
+    ] = False,
     ttl_hours: Annotated[
         float | None,
-        typer.Option("--ttl", min=0.001, max=8760, metavar="HOURS", help="Stop after so long; with --ephemeral."),
+        typer.Option("--ttl", min=0.001, max=8760, metavar="HOURS", help="Stop after so long; if it is ephemeral."),
     ] = None,
     report_fd: Annotated[int | None, typer.Option("--report-fd", hidden=True)] = None,
 ) -> int:
     """Start the daemon, in the background unless told otherwise.
 
-    One daemon serves all meshes of a user. A second start exits with 10 and names the first.
+    One daemon serves all meshes of a user. A second start exits with 10 and names the first. On a build machine
+    (CI=true and the like) it is ephemeral: its folder, which it names, and its keys are gone at its end.
     """
     start = load_app("daemon.start")
-    announcer = Announcer(call, report_fd, _words_with_folder if ephemeral else _words)
+    by_itself = not (ephemeral or persistent) and load_app("services").in_ci()
+    announcer = Announcer(call, report_fd, _words_with_folder if ephemeral or by_itself else _words)
     try:
-        if ttl_hours is not None and not ephemeral:
-            raise InvalidInput("--ttl is for --ephemeral")
-        if ephemeral:
+        if ephemeral and persistent:
+            raise InvalidInput("--ephemeral and --persistent exclude each other")
+        if ttl_hours is not None and not ephemeral and not by_itself:
+            raise InvalidInput("--ttl is for an ephemeral daemon")
+        if by_itself and not foreground:
+            announcer.ready(start.start_detached_ephemeral(ttl_hours=ttl_hours))
+            return Exit.OK
+        if ephemeral or by_itself:
             seconds = None if ttl_hours is None else ttl_hours * 3600
-            return start.serve_ephemeral(on_ready=announcer.ready, ttl_seconds=seconds)
+            detached = report_fd is not None
+            return start.serve_ephemeral(on_ready=announcer.ready, ttl_seconds=seconds, detached=detached)
         if not foreground:
             announcer.ready(start.start_detached(given))
             return Exit.OK

@@ -131,13 +131,14 @@ def _reached(item: dict[str, Any]) -> str:
     """How far a message has come, as far as anybody can say now."""
     if item["status"] != "done":
         return ""
-    known: dict[str, int] | None = item["reached"]
+    known: dict[str, int | None] | None = item["reached"]
     if known is None:
         return "accepted by the broker"
     if not known["recipients"]:
         return "accepted by the broker, for nobody"
     dead = f", {known['dead']} never will be" if known["dead"] else ""
-    return f"delivered to {known['delivered']} of {known['recipients']}{dead}"
+    unreadable = f", {known['undecryptable']} cannot open it" if known.get("undecryptable") else ""
+    return f"delivered to {known['delivered']} of {known['recipients']}{unreadable}{dead}"
 
 
 def _one(row: str | None, row_id: str | None) -> str:
