@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.core.errors import StartupFailed, WriterLockHeld
+from parley.core.errors import WorkspaceUnsafe, WriterLockHeld
 from parley.core.exits import Exit
 from parley.serve import Holder, InstanceLock, probe
 
@@ -258,5 +258,5 @@ def test_a_link_in_place_of_the_lock_file_is_refused(path: Path, tmp_path: Path)
     path.parent.mkdir()
     (tmp_path / "elsewhere").touch()
     path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StartupFailed, match="Cannot open the lock"):
+    with pytest.raises(WorkspaceUnsafe, match="cannot be used"):
         InstanceLock(path).acquire(HOLDER)

@@ -185,7 +185,12 @@ def test_a_reload_without_a_usable_file_keeps_the_token_and_warns(store: TokenSt
     path.unlink()
     changed, (warning,) = store.reload()
     assert not changed
-    assert "Cannot read" in warning
+    assert "was written again" in warning
+    assert path.read_text().strip() == before
+    path.unlink()
+    path.symlink_to(path.with_name("elsewhere"))
+    assert "Cannot read" in store.reload().warnings[0]
+    assert store.reload().warnings == (), "what stays wrong is told of once"
     assert store.matches(before)
 
 

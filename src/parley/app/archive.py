@@ -1,13 +1,11 @@
 """Archiving the old part of a workspace, under its hub's lock."""
 
-import os
 from typing import Any
 
 from parley.core.clock import Clock, SystemClock, iso
-from parley.core.errors import HubRunning, WriterLockHeld
-from parley.hub.agentlip import refuse_live_agentlip
+from parley.core.errors import AgentlipRunning, HubRunning, WriterLockHeld
+from parley.hub.alone import workspace_alone
 from parley.hub.archive import archive_before
-from parley.serve.lock import InstanceLock
 from parley.sqlite import close_quietly, open_writer
 from parley.workspace.layout import Workspace
 
@@ -16,18 +14,17 @@ def archive(workspace: Workspace, before_ms: int, clock: Clock | None = None) ->
     """Moves what happened before the time to a sealed file. Raises ``HubRunning`` while a hub serves the workspace."""
     clock = clock or SystemClock()
     now_ms = clock.now_ms()
-    lock = InstanceLock(workspace.lock)
     try:
-        lock.acquire({"pid": os.getpid(), "started_at": iso(now_ms)})
+        with workspace_alone(workspace, iso(now_ms)):
+            connection = open_writer(workspace.db)
+            try:
+                report = archive_before(connection, workspace, before_ms=before_ms, now_ms=now_ms)
+            finally:
+                close_quietly(connection)
+    except AgentlipRunning:
+        raise
     except WriterLockHeld as held:
         raise HubRunning(f"{workspace.root} is being served", pid=held.details.get("pid")) from held
-    with lock:
-        refuse_live_agentlip(workspace)
-        connection = open_writer(workspace.db)
-        try:
-            report = archive_before(connection, workspace, before_ms=before_ms, now_ms=now_ms)
-        finally:
-            close_quietly(connection)
     return {
         "archive": None if report.path is None else str(report.path),
         "sha256": report.sha256 or None,

@@ -19,6 +19,7 @@ from parley.core.files import PRIVATE_MODE
 from parley.hub.agentlip import refuse_live_agentlip
 from parley.serve.lock import Holder, probe
 from parley.serve.token import unusable_because
+from parley.serve.writable import unwritable
 from parley.sqlite import checkpoint_once, close_quietly, open_writer
 from parley.wire.server_file import WIRE_SCHEMA_VERSION, ServerFile
 from parley.workspace.checks import Check, check_workspace
@@ -36,11 +37,21 @@ def examine(workspace: Workspace) -> list[Check]:
     """Every check, those that need a server's view after those of the files."""
     return [
         *check_workspace(workspace),
+        check_writable(workspace),
         *check_checkpoint(workspace),
         check_token(workspace),
         *check_serving(workspace),
         *check_plugins(workspace),
     ]
+
+
+def check_writable(workspace: Workspace) -> Check:
+    """Whether a hub could write what it must; it does not start otherwise."""
+    closed = unwritable(workspace.written)
+    if not closed:
+        return Check("writable", "ok", "All that a hub writes can be written")
+    names = ", ".join(str(path.relative_to(workspace.root)) for path in closed)
+    return Check("writable", "error", f"Cannot be written: {names}; no hub starts", "Check their owner and mode.")
 
 
 def check_checkpoint(workspace: Workspace) -> Iterator[Check]:

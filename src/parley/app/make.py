@@ -5,7 +5,7 @@ from pathlib import Path
 
 from parley.core.clock import Clock, SystemClock, iso
 from parley.core.errors import WorkspaceNotFound
-from parley.serve.lock import InstanceLock
+from parley.hub.alone import workspace_alone
 from parley.sqlite import close_quietly, open_writer
 from parley.workspace import discovery
 from parley.workspace.config import load_settings
@@ -29,8 +29,7 @@ def make_workspace(folder: Path, clock: Clock | None = None) -> tuple[Workspace,
     if workspace.db.exists():
         return workspace, False
     settings = load_settings(workspace.config)
-    with InstanceLock(workspace.lock) as lock:
-        lock.acquire({"pid": os.getpid(), "started_at": iso(clock.now_ms())})
+    with workspace_alone(workspace, iso(clock.now_ms())):
         connection = open_writer(workspace.db)
         try:
             prepare(connection, workspace, clock=clock, fts=settings.search.fts)

@@ -6,7 +6,6 @@ tried, and the mark that keeps hubs from serving it is removed only when it is f
 a newer Parley wrote, or something else did, is left as it is.
 """
 
-import os
 import shlex
 import shutil
 import stat
@@ -18,10 +17,9 @@ import apsw
 
 from parley.app.doctor import leftovers
 from parley.core.clock import Clock, iso, stamp
-from parley.core.errors import HubRunning, ParleyError, WriterLockHeld
+from parley.core.errors import AgentlipRunning, HubRunning, ParleyError, WriterLockHeld
 from parley.core.files import PRIVATE_MODE
-from parley.hub.agentlip import refuse_live_agentlip
-from parley.serve.lock import InstanceLock
+from parley.hub.alone import workspace_alone
 from parley.serve.token import unusable_because
 from parley.sqlite import (
     CheckpointResult,
@@ -44,18 +42,17 @@ OTHERS_WRITE: Final = 0o022
 def repair(workspace: Workspace, clock: Clock) -> list[str]:
     """Repairs what can be repaired and says what was done. Raises ``HubRunning`` after the modes if a hub runs."""
     done = list(fix_modes(workspace))
-    lock = InstanceLock(workspace.lock)
     try:
-        lock.acquire({"pid": os.getpid(), "started_at": iso(clock.now_ms())})
+        with workspace_alone(workspace, iso(clock.now_ms())):
+            done += _set_token_aside(workspace, clock)
+            done += _remove_stale(workspace)
+            done += _rebuild(workspace, clock)
+    except AgentlipRunning:
+        raise
     except WriterLockHeld as held:
         raise HubRunning(
             "A hub is running; only the modes of files were looked at", pid=held.details.get("pid"), repairs=done
         ) from held
-    with lock:
-        refuse_live_agentlip(workspace)
-        done += _set_token_aside(workspace, clock)
-        done += _remove_stale(workspace)
-        done += _rebuild(workspace, clock)
     return done
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from parley.app.detached import detach
-from parley.core.errors import ConfigInvalid, StartupFailed
+from parley.core.errors import ConfigInvalid
 from parley.core.flags import Given, arguments, laid_over, setting_flags
 from parley.core.settings import Settings, setting_specs
+from parley.serve.writable import unusable
 from parley.wire.server_file import ServerFile
 from parley.workspace.config import load_settings
 from parley.workspace.discovery import foreign_config_notice
-from parley.workspace.layout import Workspace
+from parley.workspace.layout import LOG_NAME, Workspace
 
-LOG_NAME: Final = "hub.log"
 _LOG_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
 
@@ -98,4 +98,4 @@ def _open_log(workspace: Workspace) -> int:
         workspace.logs.mkdir(mode=_FOLDER_MODE, exist_ok=True)
         return os.open(workspace.logs / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
     except OSError as error:
-        raise StartupFailed(f"Cannot open the log in {workspace.logs}: {error.strerror}") from error
+        raise unusable(workspace.logs / LOG_NAME, error) from error

@@ -1,8 +1,8 @@
 """Stopping the hub of a workspace: the process that holds its lock, whatever ``server.json`` says."""
 
 from parley.app.stopping import Stopped, stop_holder
-from parley.hub.agentlip import refuse_live_agentlip
-from parley.serve.lock import InstanceLock
+from parley.core.clock import SystemClock, iso
+from parley.hub.alone import workspace_alone
 from parley.workspace.layout import Workspace
 
 
@@ -20,8 +20,5 @@ def _remove_stale(workspace: Workspace) -> None:
     """Removes the ``server.json`` that a killed hub left, unless the next hub is already there."""
     if not workspace.server_file.exists():
         return
-    lock = InstanceLock(workspace.lock)
-    lock.acquire({})
-    with lock:
-        refuse_live_agentlip(workspace)
+    with workspace_alone(workspace, iso(SystemClock().now_ms())):
         workspace.server_file.unlink(missing_ok=True)

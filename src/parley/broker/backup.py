@@ -127,7 +127,8 @@ def check(store: str, clock: Clock, *, pages: bool = True) -> Checked:
         with contextlib.closing(PostgresqlStore(store, clock)) as opened:
             return opened.call(lambda tx: _look(tx, ()))
     _must_exist(Path(store))
-    with contextlib.closing(open_reader(Path(store))) as reader:
+    # A broker checks its own file so: another way of opening it would end SQLite's locks there when it is closed.
+    with contextlib.closing(open_reader(Path(store), immutable_fallback=pages)) as reader:
         problems = tuple(integrity_check(reader, quick=False)) if pages else ()
         reader.execute("BEGIN")
         return _look(SqliteTx(reader, clock.now_ms(), IdSource()), problems)

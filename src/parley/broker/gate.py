@@ -15,8 +15,8 @@ from parley.broker.calls import AcceptMessage, AcknowledgeDeliveries, ClaimDeliv
 from parley.broker.sqlite_store import SqliteStore
 from parley.broker.store import BrokerStore
 from parley.broker.tx import Rule
-from parley.core.errors import InternalError, ServiceUnavailable, ShuttingDown
-from parley.sqlite import Outcome
+from parley.core.errors import FilesLost, InternalError, ServiceUnavailable, ShuttingDown
+from parley.sqlite import FileWatch, Outcome
 from parley.sqlite.async_writer import AsyncWriter
 
 T = TypeVar("T")
@@ -42,9 +42,16 @@ class Gate(Protocol):
 class SqliteGate:
     """The gate to a file."""
 
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(
+        self,
+        store: SqliteStore,
+        files: FileWatch | None = None,
+        on_lost: Callable[[FilesLost], None] | None = None,
+    ) -> None:
+        """``files`` are looked at before anything is answered for; ``on_lost`` is told when they are not there."""
         self._store = store
-        self.writer = AsyncWriter(store.connection, queue_max=QUEUE_MAX)
+        look = None if files is None else files.look
+        self.writer = AsyncWriter(store.connection, queue_max=QUEUE_MAX, before_answer=look, on_lost=on_lost)
 
     def run(self, rule: Rule[T]) -> "asyncio.Future[T]":
         return self.writer.run(self._store.write(rule))

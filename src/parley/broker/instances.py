@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from parley.core.errors import WriterLockHeld
+from parley.serve.file_keeper import KeptFile
 from parley.serve.lock import InstanceLock, probe
 
 FOLDER: Final = "instances"
@@ -30,18 +32,39 @@ class Instance(msgspec.Struct, frozen=True):
     """``sqlite`` or ``postgresql``; the address may hold a password."""
     tls_cert: str = ""
     """Its certificate's file, by which whoever asks it on this machine knows it."""
+    path: str = ""
+    """The file that it serves; empty for PostgreSQL."""
 
 
 @contextmanager
-def announced(folder: Path, instance: Instance) -> Generator[None]:
-    """Says that the broker is there, until the end."""
+def announced(folder: Path, instance: Instance) -> Generator[KeptFile]:
+    """Says that the broker is there, until the end; the file to be written again when it is gone."""
     path = lock_of(folder, instance)
     with InstanceLock(path) as lock:
-        lock.acquire(msgspec.to_builtins(instance))
+
+        def announce() -> None:
+            lock.release()
+            lock.acquire(msgspec.to_builtins(instance))
+
+        kept = KeptFile(path, announce, ours=True)
+        kept.write()
         try:
-            yield
+            yield kept
         finally:
             path.unlink(missing_ok=True)
+
+
+def refuse_announced(folder: Path, store: Path) -> None:
+    """Raises ``WriterLockHeld`` if a broker that is announced in the folder serves this file."""
+    for each in instances(folder):
+        if each.path == str(store.absolute()):
+            raise WriterLockHeld(
+                f"{store} is served by process {each.pid} since {each.started_at}",
+                pid=each.pid,
+                instance_id=each.instance_id,
+                started_at=each.started_at,
+                path=each.path,
+            )
 
 
 def instances(folder: Path) -> list[Instance]:

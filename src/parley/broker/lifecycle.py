@@ -22,7 +22,7 @@ from structlog.typing import FilteringBoundLogger
 
 from parley.broker.gate import Gate, LaneGate, SqliteGate
 from parley.broker.http import Front, HttpSettings, broker_shell
-from parley.broker.instances import Instance, announced
+from parley.broker.instances import Instance, announced, refuse_announced
 from parley.broker.options import BrokerOptions
 from parley.broker.rules.founding import FoundFirst, FoundMesh
 from parley.broker.rules.presence import forget_all_connections
@@ -34,14 +34,16 @@ from parley.broker.store import BrokerStore
 from parley.core import sealing
 from parley.core.broker_errors import BrokerRunning
 from parley.core.clock import Clock, SystemClock, iso
-from parley.core.errors import BindRefused, StartupFailed, WriterLockHeld
+from parley.core.errors import BindRefused, FilesLost, StartupFailed, WriterLockHeld
 from parley.core.exits import Exit
 from parley.core.ids import new_uuid
 from parley.core.metrics import BROKER_METRICS
-from parley.serve import BoundSocket, DiskWatch, InstanceLock, TokenStore, bind, check_bind, register_secret
+from parley.serve import BoundSocket, DiskWatch, HeldFiles, TokenStore, bind, check_bind, held_alone, register_secret
+from parley.serve.file_keeper import FileKeeper, KeptFile
 from parley.serve.metrics import Metrics
 from parley.serve.server import CONNECTIONS_MAX, HttpServer
-from parley.sqlite import Checkpointer
+from parley.serve.writable import refuse_unwritable, unusable
+from parley.sqlite import Checkpointer, FileWatch
 
 FIRST_SLUG, FIRST_NAME = "home", "Home"
 FIRST_CHECK_SECONDS: Final = 300.0
@@ -75,11 +77,14 @@ def run_broker(
     clock = clock or SystemClock()
     instance = new_uuid()
     address = _check_address(options)
-    options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _make_folder(options.folder)
     with ExitStack() as held:
+        files: HeldFiles | None = None
         if options.keeps_file:
             path = Path(options.store)
-            held.enter_context(locked(path, instance, clock))
+            refuse_unwritable(written(options.folder, path))
+            files = held.enter_context(locked(path, instance, clock, folder=options.folder))
+            files.take(path)
         store = open_store(options, clock, instance)
         held.callback(store.close)
         if options.keeps_file:
@@ -89,8 +94,8 @@ def run_broker(
         held.callback(bound.socket.close)
         if bound.asked_port_taken:
             raise StartupFailed(f"Port {port} of {host} is taken", port=port)
-        serving = _Serving(options, log, on_ready, clock, instance, store, bound)
-        held.enter_context(announced(options.folder, serving.instance))
+        serving = _Serving(options, log, on_ready, clock, instance, store, bound, files)
+        serving.announcement = held.enter_context(announced(options.folder, serving.instance))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(serving.run())
 
@@ -111,14 +116,34 @@ def open_store(options: BrokerOptions, clock: Clock, instance: str | None = None
 
 
 @contextmanager
-def locked(path: Path, instance: str, clock: Clock) -> Generator[None]:
-    """Holds the lock of a broker's file. Raises ``WriterLockHeld`` when somebody else does."""
-    with InstanceLock(path.with_name(f"{path.name}.lock")) as lock:
+def locked(path: Path, instance: str, clock: Clock, folder: Path | None = None) -> Generator[HeldFiles]:
+    """Holds a broker's file and its lock. Raises ``BrokerRunning`` when somebody else does, or is announced to."""
+    with ExitStack() as held:
         try:
-            lock.acquire({"pid": os.getpid(), "instance_id": instance, "started_at": iso(clock.now_ms())})
+            started_at = iso(clock.now_ms())
+            files = held.enter_context(held_alone(lock_path(path), path, instance_id=instance, started_at=started_at))
+            refuse_announced(folder or path.parent, path)
         except WriterLockHeld as refusal:
             raise BrokerRunning(refusal.message, **refusal.details) from refusal
-        yield
+        yield files
+
+
+def lock_path(store: Path) -> Path:
+    """The lock file of a broker's file."""
+    return store.with_name(f"{store.name}.lock")
+
+
+def written(folder: Path, store: Path) -> tuple[Path, ...]:
+    """What a broker on this file writes; what is not there is made."""
+    files = (store.with_name(store.name + end) for end in ("", "-wal", "-shm", ".lock"))
+    return (folder, store.parent, *files)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise unusable(folder, error) from error
 
 
 def _check_address(options: BrokerOptions) -> str:
@@ -148,7 +173,11 @@ class _Serving:
         instance: str,
         store: BrokerStore,
         bound: BoundSocket,
+        files: HeldFiles | None,
     ) -> None:
+        self.announcement: KeptFile | None = None
+        self._files = files
+        self._lost: FilesLost | None = None
         self._options = options
         self._log = log
         self._on_ready = on_ready
@@ -179,6 +208,7 @@ class _Serving:
             tls=self._options.tls_cert is not None,
             store="sqlite" if self._options.keeps_file else "postgresql",
             tls_cert="" if self._options.tls_cert is None else str(self._options.tls_cert.absolute()),
+            path=str(Path(self._options.store).absolute()) if self._options.keeps_file else "",
         )
 
     async def run(self) -> Exit:
@@ -186,7 +216,8 @@ class _Serving:
             self._log.warning("creation_token", problem=warning)
         register_secret(self._tokens.current)
         options, store = self._options, self._store
-        gate, checkpointer = self._gate()
+        ended = asyncio.Event()
+        gate, checkpointer, files = self._gate(ended)
         metrics = Metrics(self._clock, BROKER_METRICS)
         setting = Setting(store.broker_id, self._instance, store.policy, sealing.verify, options.version)
         broker = Broker(setting, gate, self._clock, metrics, self._log)
@@ -200,6 +231,7 @@ class _Serving:
         watching = [
             asyncio.create_task(self._check_now_and_then(metrics)),
             asyncio.create_task(self._watch_disk(metrics)),
+            asyncio.create_task(self._keeper(gate).run()),
         ]
         try:
             await server.start()
@@ -210,14 +242,19 @@ class _Serving:
             self._on_ready(ready)
             stop = asyncio.create_task(self._stopping.wait())
             outdated = asyncio.create_task(broker.outdated.wait())
-            await asyncio.wait({stop, timing, outdated}, return_when=asyncio.FIRST_COMPLETED)
-            stop.cancel()
-            outdated.cancel()
+            lost = asyncio.create_task(ended.wait())
+            await asyncio.wait({stop, timing, outdated, lost}, return_when=asyncio.FIRST_COMPLETED)
+            for waiting in (stop, outdated, lost):
+                waiting.cancel()
         finally:
             for task in watching:
                 task.cancel()
             shell.door.in_flight.close()
             await self._end(broker, gate, checkpointer, server, timing)
+            if files is not None:
+                files.close()
+        if self._lost is not None:
+            return self._lost.exit_code
         return Exit.OK if self._stopping.is_set() else Exit.ERROR
 
     async def _watch_disk(self, metrics: Metrics) -> None:
@@ -271,17 +308,38 @@ class _Serving:
         for slug, number in found.broken_audits.items():
             self._log.error("audit_broken", mesh=slug, number=number)
 
-    def _gate(self) -> tuple[Gate, Checkpointer | None]:
+    def _keeper(self, gate: Gate) -> FileKeeper:
+        """Looks after the files: what it holds, what it is announced by, and the creation token."""
+
+        def lose(lost: FilesLost) -> None:
+            if isinstance(gate, SqliteGate):
+                gate.writer.writer.give_up(lost)
+
+        keeper = FileKeeper(self._files, self._log, lose)
+        keeper.keep(KeptFile(self._tokens.path, self._tokens.restore))
+        if self.announcement is not None:
+            keeper.keep(self.announcement)
+        return keeper
+
+    def _gate(self, ended: asyncio.Event) -> tuple[Gate, Checkpointer | None, FileWatch | None]:
+        """The way to the store. ``ended`` is set when the files of one that is a file are lost."""
         store = self._store
         if not isinstance(store, SqliteStore):
-            return LaneGate(store), None
+            return LaneGate(store), None, None
+
+        def lost(found: FilesLost) -> None:
+            self._lost = found
+            self._log.error("files_lost", problem=str(found), path=found.details["path"])
+            ended.set()
+
+        files = FileWatch(Path(self._options.store), store.connection)
         checkpointer = Checkpointer(
             Path(self._options.store), store.connection, self._clock, synchronous=self._settings.store.synchronous
         )
-        gate = SqliteGate(store)
+        gate = SqliteGate(store, files, lost)
         checkpointer.between_commits = gate.writer.writer.between_commits
         checkpointer.start()
-        return gate, checkpointer
+        return gate, checkpointer, files
 
     async def _ready(self, gate: Gate) -> Ready:
         found = FoundMesh(FIRST_SLUG, FIRST_NAME, self._url, self._store.policy, secrets.token_bytes(32))

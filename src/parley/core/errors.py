@@ -14,7 +14,8 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
     │   ├── TaskClosed               └── SpoolRefused
     ├── Unavailable                  the same call may work later (429, 503)
     │   ├── RateLimited              ├── ServiceUnavailable    ├── ShuttingDown
-    │   └── DatabaseCorrupt          (not transient: a person must act)
+    │   ├── DatabaseCorrupt          (not transient: a person must act)
+    │   └── FilesLost                (another one)
     ├── InternalError                a fault of ours (500)
     └── LocalError                   never crosses the wire: start-up and client side
         ├── HubNotRunning            ├── ConnectionFailed      ├── WriterLockHeld
@@ -29,7 +30,7 @@ The tree goes on in ``broker_errors``, ``daemon_errors`` and ``pipeline_errors``
 registered in ``ERRORS``; docs, OpenAPI and tests are made from that table.
 """
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 from parley.core.exits import Exit
 
@@ -338,6 +339,21 @@ class DatabaseCorrupt(Unavailable):
     transient = False
     exit_code = Exit.CORRUPT
     hint = "Run `parley doctor --repair`; if it cannot repair, restore a backup."
+
+
+class FilesLost(Unavailable):
+    """A file that the server works on was removed, replaced or cut short under it; nothing is acknowledged any more."""
+
+    code = "FILES_LOST"
+    transient = False
+    exit_code = Exit.WORKSPACE_UNSAFE
+    hint = (
+        "The server ends: put the named file back as it was, or restore a backup, then start it again."
+        " What was not answered may or may not have happened."
+    )
+
+    def __init__(self, path: str, reason: Literal["removed", "replaced", "cut short"]) -> None:
+        super().__init__(f"{path} was {reason} while the server was using it", path=path, reason=reason)
 
 
 class InternalError(ParleyError):

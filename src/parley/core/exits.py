@@ -30,7 +30,10 @@ class Exit(IntEnum):
     CONFIG_INVALID = 22, "parley.toml has an unknown key or a bad value"
     MIGRATION_FAILED = 23, "a schema change failed and was rolled back"
     BIND_REFUSED = 24, "the address to listen on is not allowed"
-    WORKSPACE_UNSAFE = 25, "the workspace folder cannot be trusted or used"
+    WORKSPACE_UNSAFE = (
+        25,
+        "the server's folder cannot be trusted or used, or its files were taken away under it",
+    )
     PLUGIN_UNAVAILABLE = 26, "a plugin that the workspace requires cannot run"
     HOST_MISMATCH = 27, "the daemon's folder was made on another machine"
     FEATURE_REFUSED = 28, "the broker lacks a feature that the daemon requires"

@@ -2,11 +2,16 @@
 
 Whoever holds such a lock for its life is seen here however it ends, since the kernel frees the lock with its last
 descriptor. Servers take the lock (``serve.lock``); whoever only wants to know whether one lives looks.
+
+And looking whether a path still names the file that was opened there: a file that is held open cannot be told from its
+successor by name.
 """
 
 import fcntl
 import os
 from pathlib import Path
+
+from parley.core.errors import FilesLost
 
 
 def try_lock(descriptor: int, kind: int) -> bool:
@@ -33,3 +38,16 @@ def open_if_held(path: Path) -> int | None:
         return descriptor
     os.close(descriptor)  # closing also gives the shared lock back
     return None
+
+
+def still_names(path: Path, descriptor: int) -> bool:
+    """Whether the path leads to the file that is open here."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
+def lost_file(path: Path) -> FilesLost:
+    """What to say of a path that no longer names the file that was opened there."""
+    return FilesLost(str(path), "replaced" if os.path.lexists(path) else "removed")

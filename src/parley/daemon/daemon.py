@@ -24,7 +24,7 @@ from parley.core.daemon_errors import (
     RowNotFound,
 )
 from parley.core.daemon_settings import DaemonSettings
-from parley.core.errors import InvalidInput, LocalError, ParleyError, PayloadTooLarge, ServiceUnavailable
+from parley.core.errors import FilesLost, InvalidInput, LocalError, ParleyError, PayloadTooLarge, ServiceUnavailable
 from parley.core.ids import new_uuid
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.feed import Feed
@@ -117,7 +117,7 @@ class Daemon:
         self.sessions.load()
         self.feed = Feed(settings.ipc.streams_max, settings.ipc.stream_queue_max)
         self.tally = Tally()
-        self.store = DaemonStore(home, clock)
+        self.store = DaemonStore(home, clock, self._files_lost)
         hooks = load_hooks(home.hooks)
         self.hooks = HookRunner(self, hooks)
         self.gate = SendGate(self, hooks)
@@ -127,7 +127,8 @@ class Daemon:
         """Where it listens beside its socket, if it does."""
         self.meshes: dict[str, Mesh] = {}
         self.ended = asyncio.Event()
-        """Set when every mesh is over for good; ``refusal`` tells why."""
+        """Set when every mesh is over for good, or the files are lost; ``refusal`` or ``lost`` tells why."""
+        self.lost: FilesLost | None = None
         self._host_fingerprint = host_fingerprint
         self._upkeep: asyncio.Task[None] | None = None
         self._pressed = False
@@ -139,6 +140,10 @@ class Daemon:
         """Why the last mesh ended, if all have."""
         ends = [mesh.runner.ended for mesh in self.meshes.values()]
         return ends[-1] if ends and all(ends) else None
+
+    def lose_files(self, lost: FilesLost) -> None:
+        """Acknowledges nothing any more, to programs or to brokers, and ends."""
+        self.store.give_up(lost)
 
     async def start(self) -> None:
         """Connects to every mesh."""
@@ -382,6 +387,13 @@ class Daemon:
     def _on_events(self, events: Sequence[DaemonEvent]) -> None:
         self.feed.publish(events)
         self.hooks.on_events(events)
+
+    def _files_lost(self, lost: FilesLost) -> None:
+        if self.lost is None:
+            self.lost = lost
+            self.log.error("files_lost", problem=str(lost), path=lost.details["path"])
+            self.lose_files(lost)  # the other database is not to be answered for alone
+            self.ended.set()
 
     def _on_end(self, error: LocalError) -> None:
         rotating = next((each for each in self.memberships.all() if each.next_seed and self._is_refused(each)), None)

@@ -23,7 +23,7 @@ from parley.core.clock import Clock, SystemClock, iso
 from parley.core.daemon_errors import DaemonRunning, HostMismatch
 from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import DaemonSettings
-from parley.core.errors import StartupFailed, WriterLockHeld
+from parley.core.errors import WriterLockHeld
 from parley.core.exits import Exit
 from parley.core.files import write_atomic
 from parley.core.ids import new_uuid
@@ -33,16 +33,18 @@ from parley.daemon.http.door import DaemonDoor, Transport, refusal
 from parley.daemon.http.table import ENDPOINTS, metrics_endpoint
 from parley.daemon.identity import HostId, judge_host, this_host, write_record
 from parley.daemon.leaving import leave_all
-from parley.serve import BoundSocket, InFlight, InstanceLock, RateLimiter, TokenStore, bind, register_secret
+from parley.daemon.unix_socket import listen_unix, refuse_listening
+from parley.serve import BoundSocket, HeldFiles, InFlight, RateLimiter, TokenStore, bind, register_secret
+from parley.serve.file_keeper import FileKeeper, KeptFile
 from parley.serve.metrics import Metrics
 from parley.serve.server import HttpServer
 from parley.serve.shell import Shell
+from parley.serve.writable import refuse_unwritable
 from parley.wire.daemon_home import DaemonHome
 
 DRAIN_SECONDS = 10.0
 TRY_SECONDS = 5.0
 """How long a start waits to learn whether its brokers still take it, before it says that it runs."""
-_SOCKET_MODE = 0o600
 _MARKS = (".dockerenv", "run/.containerenv")
 _RUNTIMES = ("docker", "kubepods", "containerd")
 
@@ -69,9 +71,12 @@ def run_daemon(
     clock = clock or SystemClock()
     prepare_home(home)
     instance_id = new_uuid()
-    with InstanceLock(home.lock) as lock, ExitStack() as held:
+    with HeldFiles(home.lock) as files, ExitStack() as held:
         try:
-            lock.acquire({"pid": os.getpid(), "instance_id": instance_id, "started_at": iso(clock.now_ms())})
+            files.acquire({"pid": os.getpid(), "instance_id": instance_id, "started_at": iso(clock.now_ms())})
+            refuse_listening(home.socket)
+            refuse_unwritable(home.written)
+            files.take(home.outbox, home.inbox)
         except WriterLockHeld as held_by:
             raise DaemonRunning(held_by.message, **held_by.details) from held_by
         fingerprint = check_host(home, settings, log, clock, options.host)
@@ -81,9 +86,8 @@ def run_daemon(
         tcp = bind("127.0.0.1", settings.ipc.http_port) if wants_tcp(settings) else None
         if tcp is not None:
             held.callback(tcp.socket.close)
-            write_atomic(home.port_file, f"{tcp.port}\n".encode(), 0o644, durable=False)
             held.callback(_remove, home.port_file)
-        serving = _Serving(home, settings, log, options, clock, instance_id, fingerprint, unix, tcp)
+        serving = _Serving(home, settings, log, options, clock, instance_id, fingerprint, unix, tcp, files)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(serving.run())
 
@@ -108,23 +112,6 @@ def check_host(
         if settings.clone.policy == "warn":
             log.warning("host_mismatch", reason=judged.reason)
     return host.fingerprint
-
-
-def listen_unix(path: Path) -> socket.socket:
-    """Listens on a socket that only its owner may open. The caller holds the lock, so what lies there is stale."""
-    _remove(path)
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listening.bind(str(path))
-    except OSError as error:
-        listening.close()
-        raise StartupFailed(f"Cannot listen on {path}: {error.strerror}") from error
-    finally:
-        os.umask(before)
-    path.chmod(_SOCKET_MODE)
-    listening.listen(1_024)
-    return listening
 
 
 def wants_tcp(settings: DaemonSettings) -> bool:
@@ -159,6 +146,7 @@ class _Serving:
         fingerprint: str,
         unix: socket.socket,
         tcp: BoundSocket | None,
+        files: HeldFiles,
     ) -> None:
         self._home = home
         self._settings = settings
@@ -169,7 +157,9 @@ class _Serving:
         self._fingerprint = fingerprint
         self._unix = unix
         self._tcp = tcp
+        self._files = files
         self._stopping = asyncio.Event()
+        self._listening: asyncio.Task[None] | None = None
         self._tokens = TokenStore(home.token, clock, settings.daemon.token_grace_seconds)
 
     async def run(self) -> Exit:
@@ -184,6 +174,7 @@ class _Serving:
             host_fingerprint=self._fingerprint,
             instance_id=self._instance_id,
         )
+        self._files.take(self._home.outbox, self._home.inbox)  # an inbox that was lost is a new file
         daemon.ephemeral = self._options.ephemeral
         daemon.port = None if self._tcp is None else self._tcp.port
         if self._tcp is None and self._settings.ipc.tcp_enabled:
@@ -194,7 +185,8 @@ class _Serving:
             HttpServer(shell, listening)
             for shell, listening in zip(self._shells(daemon, in_flight), sockets, strict=True)
         ]
-        watching = asyncio.create_task(self._watch_token())
+        keeper = self._keeper(daemon, servers[0])
+        watching = [asyncio.create_task(self._watch_token()), asyncio.create_task(keeper.run())]
         try:
             await daemon.start()
             for server in servers:
@@ -208,20 +200,39 @@ class _Serving:
             self._options.on_ready(self._announcement(daemon))
             await self._until_over(daemon)
         finally:
-            watching.cancel()
+            for task in watching:
+                task.cancel()
             in_flight.close()
             await in_flight.wait_empty(DRAIN_SECONDS)
             daemon.feed.close()
             for server in servers:
                 await server.stop(DRAIN_SECONDS)
-            await asyncio.gather(watching, return_exceptions=True)
+            await asyncio.gather(*watching, return_exceptions=True)
             if self._options.ephemeral:
                 await leave_all(daemon)
             await daemon.stop()
             self._log.info("daemon_stopped")
+        if daemon.lost is not None:
+            raise daemon.lost
         if daemon.refusal is not None and not self._stopping.is_set():
             raise daemon.refusal
         return Exit.OK if self._stopping.is_set() else Exit.ERROR
+
+    def _keeper(self, daemon: Daemon, server: HttpServer) -> FileKeeper:
+        """Looks after the files: what it holds, where it listens, and who it is."""
+        keeper = FileKeeper(self._files, self._log, daemon.lose_files)
+        home, tcp = self._home, self._tcp
+
+        def listen_again() -> None:
+            self._listening = asyncio.create_task(server.listen_on(listen_unix(home.socket)))
+
+        keeper.keep(KeptFile(home.socket, listen_again), KeptFile(home.memberships, daemon.memberships.save))
+        if tcp is not None:
+            text = f"{tcp.port}\n".encode()
+            port = KeptFile(home.port_file, lambda: write_atomic(home.port_file, text, 0o644, durable=False), ours=True)
+            port.write()
+            keeper.keep(port)
+        return keeper
 
     def _shells(self, daemon: Daemon, in_flight: InFlight) -> list[Shell[Daemon]]:
         metrics = Metrics(self._clock, DAEMON_METRICS)

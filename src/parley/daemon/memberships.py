@@ -140,6 +140,11 @@ class Memberships:
         """Forgets one, durably."""
         self._write({name: each for name, each in self._meshes.items() if name != mesh_id})
 
+    def save(self) -> None:
+        """Writes all of them again; none need no file."""
+        if self._meshes:
+            self._write(self._meshes)
+
     def _write(self, meshes: dict[str, Membership]) -> None:
         data = msgspec.json.encode(_File(VERSION, list(meshes.values())))
         write_atomic(self._path, msgspec.json.format(data, indent=2) + b"\n")

@@ -7,10 +7,11 @@ from typing import Final, TypeVar
 import apsw
 
 from parley.core.clock import Clock
+from parley.core.errors import FilesLost
 from parley.core.ids import IdSource
 from parley.daemon.databases import open_both
 from parley.daemon.outbox.recover import recover
-from parley.sqlite import Checkpointer, close_quietly, open_reader, run_batch, translate
+from parley.sqlite import Checkpointer, FileWatch, close_quietly, open_reader, run_batch, translate
 from parley.sqlite.async_writer import AsyncWriter
 from parley.wire.daemon_home import DaemonHome
 
@@ -22,8 +23,11 @@ _LARGEST: Final = {OUT: "SELECT max(id) FROM outbox", IN: "SELECT max(id) FROM i
 class DaemonStore:
     """Opened on the running loop, closed by ``close``. A start sets rows that were in flight back to pending."""
 
-    def __init__(self, home: DaemonHome, clock: Clock) -> None:
-        """Raises ``OutboxDamaged``; a damaged inbox is set aside, see ``renewed`` and ``set_aside``."""
+    def __init__(self, home: DaemonHome, clock: Clock, on_lost: Callable[[FilesLost], None]) -> None:
+        """Raises ``OutboxDamaged``; a damaged inbox is set aside, see ``renewed`` and ``set_aside``.
+
+        ``on_lost`` is told when a database is no longer the file that was opened; nothing is written there any more.
+        """
         self._clock = clock
         self._outbox, opened = open_both(home, now_ms=clock.now_ms())
         self._inbox, self.renewed, self.set_aside = opened
@@ -33,13 +37,16 @@ class DaemonStore:
             Checkpointer(home.outbox, self._outbox, clock),
             Checkpointer(home.inbox, self._inbox, clock),
         ]
-        self.outbox = AsyncWriter(self._outbox)
-        self.inbox = AsyncWriter(self._inbox)
+        self._files = [FileWatch(home.outbox, self._outbox), FileWatch(home.inbox, self._inbox)]
+        self.outbox, self.inbox = (
+            AsyncWriter(connection, before_answer=files.look, on_lost=on_lost)
+            for connection, files in zip((self._outbox, self._inbox), self._files, strict=True)
+        )
         for checkpointer, writer in zip(self._checkpointers, (self.outbox, self.inbox), strict=True):
             checkpointer.between_commits = writer.writer.between_commits
             checkpointer.start()
-        self._outbox_reader = open_reader(home.outbox)
-        self._inbox_reader = open_reader(home.inbox)
+        self._outbox_reader = open_reader(home.outbox, immutable_fallback=False)
+        self._inbox_reader = open_reader(home.inbox, immutable_fallback=False)
 
     def new_id(self, prefix: str) -> str:
         """An id above every id of its kind. For the loop's thread alone."""
@@ -76,7 +83,14 @@ class DaemonStore:
             checkpointer.stop(timeout=timeout)
         for connection in (self._outbox_reader, self._inbox_reader, self._outbox, self._inbox):
             close_quietly(connection)
+        for files in self._files:
+            files.close()
         return all(finished)
+
+    def give_up(self, lost: FilesLost) -> None:
+        """Answers for nothing any more: its files are lost."""
+        for writer in (self.outbox, self.inbox):
+            writer.writer.give_up(lost)
 
     def _recover(self) -> int:
         outcome = run_batch(self._outbox, [lambda db: recover(db, now_ms=self._clock.now_ms())])[0]

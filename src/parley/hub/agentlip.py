@@ -5,21 +5,17 @@ adopted folder is refused while an Agentlip hub answers for it, and while ours r
 that the place is taken.
 """
 
-import http.client
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from parley.core.errors import AgentlipRunning
 from parley.core.files import write_atomic
-from parley.wire.server_file import ServerFile
+from parley.hub.announced import answering
 from parley.workspace.layout import Workspace
 
-HEALTH_SECONDS: Final = 2.0
 _LOCK_MODE: Final = 0o600
 
 
@@ -27,16 +23,13 @@ def refuse_live_agentlip(workspace: Workspace) -> None:
     """Raises ``AgentlipRunning`` if the hub in ``server.json`` answers. We hold our lock, so it is not one of ours."""
     if not workspace.adopted:
         return
-    try:
-        server = msgspec.json.decode(workspace.server_file.read_bytes(), type=ServerFile)
-    except (OSError, msgspec.DecodeError):
-        return
-    health = _health(server)
-    if health.get("db_id") == server.db_id:
+    found = answering(workspace)
+    if found is not None:
+        pid = found.health.get("pid")
         raise AgentlipRunning(
-            f"An Agentlip hub (process {health.get('pid')}, port {server.port}) serves this workspace; stop it first",
-            pid=health.get("pid"),
-            instance_id=health.get("instance_id"),
+            f"An Agentlip hub (process {pid}, port {found.server.port}) serves this workspace; stop it first",
+            pid=pid,
+            instance_id=found.health.get("instance_id"),
         )
 
 
@@ -57,15 +50,3 @@ def agentlip_kept_out(workspace: Workspace, started_at: str) -> Generator[None]:
 
 def _lock(workspace: Workspace) -> Path:
     return workspace.lock.parent / "writer.lock"
-
-
-def _health(server: ServerFile) -> dict[str, Any]:
-    connection = http.client.HTTPConnection(server.host, server.port, timeout=HEALTH_SECONDS)
-    try:
-        connection.request("GET", "/health")
-        answer = connection.getresponse()
-        return msgspec.json.decode(answer.read(), type=dict[str, Any]) if answer.status == 200 else {}
-    except (OSError, http.client.HTTPException, msgspec.DecodeError, ValueError):
-        return {}
-    finally:
-        connection.close()

@@ -10,7 +10,7 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from parley.core.clock import Clock
-from parley.core.errors import DatabaseCorrupt, ServiceUnavailable, StartupFailed
+from parley.core.errors import DatabaseCorrupt, FilesLost, ParleyError, ServiceUnavailable, StartupFailed
 from parley.core.settings import Settings
 from parley.hub.derived.derived import Derived
 from parley.hub.derived.loading import PluginSource
@@ -75,7 +75,8 @@ class Hub:
         self.port = port
         self.names = Names(own_names, frozenset(settings.hub.trusted_hosts))
         self.page = PageAccess(tokens, clock, db_id)
-        self.damaged = False
+        self.failure: ParleyError | None = None
+        """Why it can serve its database no longer, if so: damage, or files that are gone."""
         self.feeds_peak = 0
         self.metrics = Metrics(clock)
         self.door = HubDoor(self)
@@ -102,6 +103,7 @@ class Hub:
             queue_max=settings.hub.writer_queue_max,
             on_events=self._publish,
             on_corrupt=self._corrupt,
+            on_lost=self._files_lost,
             on_death=self._writer_died,
         )
         self.checkpointer.between_commits = self.store.writer.writer.between_commits
@@ -256,9 +258,9 @@ class Hub:
 
     def _corrupt(self, error: DatabaseCorrupt) -> None:
         """Marks the database, so that no hub starts on it, and stops serving it."""
-        if self.damaged:
+        if self.failure is not None:
             return
-        self.damaged = True
+        self.failure = error
         self.store.writer.refuse_with = error
         self.log.error("database_corrupt", problem=str(error))
         self._stop("corrupt")
@@ -266,6 +268,16 @@ class Hub:
             self.workspace.suspect.write_text(f"{error}\n")
         except OSError as refused:  # the next start looks at the file itself
             self.log.error("suspect_not_written", problem=refused.strerror)
+
+    def lose_files(self, lost: FilesLost) -> None:
+        """Acknowledges nothing any more, and stops."""
+        self.store.writer.writer.give_up(lost)
+
+    def _files_lost(self, lost: FilesLost) -> None:
+        if self.failure is None:
+            self.failure = lost
+            self.log.error("files_lost", problem=str(lost), path=lost.details["path"])
+            self._stop("files_lost")
 
     def _writer_died(self, error: BaseException) -> None:
         self.log.error("writer_died", exc_info=error)

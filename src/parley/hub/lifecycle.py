@@ -21,18 +21,21 @@ import uvloop
 from structlog.typing import FilteringBoundLogger
 
 from parley.core.clock import Clock, SystemClock, iso
-from parley.core.errors import DatabaseCorrupt, ParleyError, StartupFailed
+from parley.core.errors import DatabaseCorrupt, ParleyError
 from parley.core.exits import Exit
 from parley.core.files import write_atomic
 from parley.core.ids import new_uuid
 from parley.core.settings import Settings
 from parley.hub.agentlip import agentlip_kept_out
+from parley.hub.announced import refuse_announced
 from parley.hub.derived.loading import PluginSource
 from parley.hub.http.guest import Guest
 from parley.hub.hub import Hub
 from parley.hub.last_port import recall_port, remember_port
-from parley.serve import BoundSocket, InstanceLock, TokenStore, bind, check_bind, register_secret
+from parley.serve import BoundSocket, HeldFiles, TokenStore, bind, check_bind, register_secret
+from parley.serve.file_keeper import FileKeeper, KeptFile
 from parley.serve.server import CONNECTIONS_MAX, HttpServer
+from parley.serve.writable import refuse_unwritable, unusable
 from parley.sqlite import checkpoint_once, close_quietly, integrity_check, open_writer, translate
 from parley.wire.server_file import ServerFile
 from parley.workspace.layout import Workspace
@@ -66,9 +69,12 @@ def run_hub(
     instance_id = new_uuid()
     address = check_bind(settings.hub.host, unsafe_network=options.unsafe_network)
     started_at = iso(clock.now_ms())
-    with InstanceLock(workspace.lock) as lock, ExitStack() as held:
-        lock.acquire({"pid": os.getpid(), "instance_id": instance_id, "started_at": started_at})
+    with HeldFiles(workspace.lock) as files, ExitStack() as held:
+        files.acquire({"pid": os.getpid(), "instance_id": instance_id, "started_at": started_at})
+        refuse_announced(workspace)
         held.enter_context(agentlip_kept_out(workspace, started_at))
+        refuse_unwritable(workspace.written)
+        files.take(workspace.db)
         prepared = prepare_database(workspace, settings, clock)
         for warning in prepared.warnings:
             log.warning("prepare", problem=warning)
@@ -83,7 +89,7 @@ def run_hub(
         problem = remember_port(workspace.last_port, bound.port)
         if problem is not None:
             log.warning("last_port_not_written", problem=problem)
-        serving = _Serving(workspace, settings, log, options, clock, instance_id, prepared, bound, plugins)
+        serving = _Serving(workspace, settings, log, options, clock, instance_id, prepared, bound, plugins, files)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(serving.run())
 
@@ -118,6 +124,7 @@ class _Serving:
         prepared: Prepared,
         bound: BoundSocket,
         plugins: PluginSource,
+        files: HeldFiles,
     ) -> None:
         self._workspace = workspace
         self._settings = settings
@@ -128,6 +135,8 @@ class _Serving:
         self._prepared = prepared
         self._bound = bound
         self._plugins = plugins
+        self._files = files
+        self._server_file = KeptFile(workspace.server_file, self._write_server_file, ours=True)
         self._started_at = iso(clock.now_ms())
         self._tokens = TokenStore(workspace.token, clock, settings.hub.token_grace_seconds)
         self._stopping = asyncio.Event()
@@ -150,12 +159,14 @@ class _Serving:
             plugins=self._plugins,
             guests=self._options.guests,
             stop=self._ask_to_stop,
-            token_changed=self._write_server_file,
+            token_changed=self._server_file.write,
         )
+        keeper = FileKeeper(self._files, self._log, hub.lose_files)
         feeds_max = self._settings.websocket.connections_max
         server = HttpServer(hub.app, self._bound.socket, connections_max=CONNECTIONS_MAX + feeds_max)
         watching = asyncio.create_task(hub.monitor.run())
         sweeping = asyncio.create_task(hub.sweeper.run())
+        keeping: asyncio.Task[None] | None = None
         spooling: asyncio.Task[None] | None = None
         try:
             await hub.derived.start()
@@ -163,21 +174,25 @@ class _Serving:
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self._ask_to_stop, signal.Signals(number).name)
             hub.spool.open()
-            server_file = self._write_server_file()
+            self._server_file.write()
+            keeper.keep(self._server_file)
+            keeping = asyncio.create_task(keeper.run())
             spooling = asyncio.create_task(hub.spool.run())
             resumed = hub.moves.resume()
             self._log.info("started", port=self._bound.port, instance_id=self._instance_id, moves_resumed=resumed)
-            self._options.on_ready(server_file)  # last: whoever is told finds all of it, the line in the log too
+            # Last: whoever is told finds all of it, the line in the log too.
+            self._options.on_ready(self._announcement())
             stop = asyncio.create_task(self._stopping.wait())
             await asyncio.wait({stop, watching, sweeping}, return_when=asyncio.FIRST_COMPLETED)
             stop.cancel()
             self._tell_of_failure(watching, sweeping)
         finally:
-            if spooling is not None:
-                spooling.cancel()
+            for task in (keeping, spooling):
+                if task is not None:
+                    task.cancel()
             await self._end(hub, server, (watching, sweeping))
-        if hub.damaged:
-            return Exit.CORRUPT
+        if hub.failure is not None:
+            return hub.failure.exit_code
         return Exit.OK if self._stopping.is_set() and hub.store.writer.writer.death is None else Exit.ERROR
 
     async def _end(
@@ -202,7 +217,7 @@ class _Serving:
             await guest.aclose()
         drained = await hub.store.close(self._settings.hub.drain_seconds)
         hub.checkpointer.stop(timeout=self._settings.hub.drain_seconds)
-        if not hub.damaged and drained:
+        if hub.failure is None and drained:
             self._empty_log()
         self._remove_server_file()
         self._log.info("stopped", reason=self._reason, drained=drained)
@@ -219,8 +234,8 @@ class _Serving:
         self._reason = self._reason or reason
         self._stopping.set()
 
-    def _write_server_file(self) -> ServerFile:
-        server = ServerFile(
+    def _announcement(self) -> ServerFile:
+        return ServerFile(
             self._instance_id,
             self._prepared.db_id,
             self._bound.port,
@@ -228,13 +243,16 @@ class _Serving:
             self._tokens.current,
             os.getpid(),
             self._started_at,
+            state_inode=self._workspace.state.stat().st_ino,
         )
+
+    def _write_server_file(self) -> None:
+        server = self._announcement()
         text = msgspec.json.format(msgspec.json.encode(server), indent=2) + b"\n"
         try:
             write_atomic(self._workspace.server_file, text, SERVER_FILE_MODE)
         except OSError as error:
-            raise StartupFailed(f"Cannot write {self._workspace.server_file}: {error.strerror}") from error
-        return server
+            raise unusable(self._workspace.server_file, error) from error
 
     def _remove_server_file(self) -> None:
         try:

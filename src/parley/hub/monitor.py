@@ -55,7 +55,7 @@ class Monitor:
         self._measure_files()
         refusal = self._refusal()
         hub = self._hub
-        if not hub.damaged:
+        if hub.failure is None:
             hub.store.writer.refuse_with = refusal
         problems = [str(refusal)] if refusal is not None else []
         failures = hub.checkpointer.failures_in_a_row
@@ -115,9 +115,12 @@ class Monitor:
 
     def _measure_files(self) -> None:
         path = self._hub.store.path
-        self.db_bytes = path.stat().st_size if path.exists() else 0
+        try:
+            self.db_bytes = path.stat().st_size
+            self.disk_free_bytes, self._disk_bytes = look_at_disk(path.parent)
+        except FileNotFoundError:
+            return  # the writer finds out, and says so
         self.wal_bytes = wal_bytes(path)
-        self.disk_free_bytes, self._disk_bytes = look_at_disk(path.parent)
 
     def _refusal(self) -> ParleyError | None:
         trouble = self._hub.settings.trouble

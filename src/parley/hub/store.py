@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 
 from parley.core.clock import Clock
-from parley.core.errors import DatabaseCorrupt
+from parley.core.errors import DatabaseCorrupt, FilesLost
 from parley.core.ids import IdSource
 from parley.hub.transaction import Tx
-from parley.sqlite import close_quietly, open_reader, translate
+from parley.sqlite import FileWatch, close_quietly, open_reader, translate
 from parley.sqlite.async_writer import AsyncWriter
 from parley.workspace import queries
 from parley.workspace.fts import index_new
@@ -48,6 +48,7 @@ class Store:
         queue_max: int,
         on_events: Callable[[list[StoredEvent], int, float], None],
         on_corrupt: Callable[[DatabaseCorrupt], None],
+        on_lost: Callable[[FilesLost], None],
         on_death: Callable[[BaseException], None],
     ) -> None:
         """``writing`` is the one connection that writes; the store closes it. ``on_events`` gets the events of one
@@ -58,18 +59,21 @@ class Store:
         self._on_events = on_events
         self._on_corrupt = on_corrupt
         self._writing = writing
+        self._files = FileWatch(path, writing)
         self._ids = IdSource(queries.largest_ids(self._writing))
-        self._reading = open_reader(path)
+        self._reading = open_reader(path, immutable_fallback=False)
         self._slow: SimpleQueue[apsw.Connection] = SimpleQueue()
         for _ in range(SLOW_READERS):
-            self._slow.put(open_reader(path))
+            self._slow.put(open_reader(path, immutable_fallback=False))
         self._threads = ThreadPoolExecutor(SLOW_READERS, thread_name_prefix="parley-reader")
         self.writer = AsyncWriter(
             self._writing,
             after_commit=self._committed,
             before_commit=index_new if has_index(self._writing) else None,
+            before_answer=self._files.look,
             queue_max=queue_max,
             on_corrupt=on_corrupt,
+            on_lost=on_lost,
             on_death=on_death,
         )
 
@@ -108,6 +112,7 @@ class Store:
         close_quietly(self._reading)
         if finished:
             close_quietly(self._writing)
+            self._files.close()
         return finished
 
     def _read_on_thread(self, query: Callable[[apsw.Connection], T]) -> T:

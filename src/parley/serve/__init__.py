@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from parley.serve.bind import BoundSocket, bind, check_bind
 from parley.serve.disk import DiskWatch, look_at_disk
 from parley.serve.drain import InFlight
+from parley.serve.held_files import HeldFiles, held_alone
 from parley.serve.limiter import Decision, RateLimiter
 from parley.serve.lock import Holder, InstanceLock, probe
 from parley.serve.login_codes import LoginCodes
@@ -32,6 +33,7 @@ __all__ = [
     "BoundSocket",
     "Decision",
     "DiskWatch",
+    "HeldFiles",
     "Holder",
     "InFlight",
     "InstanceLock",
@@ -49,6 +51,7 @@ __all__ = [
     "configure",
     "forget_secret",
     "head_lines",
+    "held_alone",
     "host_allowed",
     "look_at_disk",
     "origin_allowed",

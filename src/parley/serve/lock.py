@@ -23,8 +23,9 @@ from typing import Final, Self
 
 import msgspec
 
-from parley.core.errors import StartupFailed, WriterLockHeld
-from parley.core.locks import open_if_held, try_lock
+from parley.core.errors import WriterLockHeld
+from parley.core.locks import open_if_held, still_names, try_lock
+from parley.serve.writable import unusable
 
 _ATTEMPTS_MAX: Final = 100
 """Onlookers hold the lock for microseconds; whoever meets one this often meets a stopped process."""
@@ -71,6 +72,10 @@ class InstanceLock:
             time.sleep((1 + os.getpid() % 7) / 1000)  # unequal, so that two that start together do not stay in step
         raise _held(self._path, Holder())
 
+    def is_in_place(self) -> bool:
+        """Whether the path still names the file that is locked."""
+        return self._descriptor is not None and still_names(self._path, self._descriptor)
+
     def release(self) -> None:
         """Lets the next one in. Without the lock it does nothing."""
         descriptor, self._descriptor = self._descriptor, None
@@ -88,7 +93,7 @@ class InstanceLock:
         descriptor = _open(self._path)
         try:
             if try_lock(descriptor, fcntl.LOCK_EX):
-                if _is_still_at(self._path, descriptor):
+                if still_names(self._path, descriptor):
                     return descriptor
             elif not try_lock(descriptor, fcntl.LOCK_SH):
                 holder = _read_holder(descriptor)
@@ -129,15 +134,7 @@ def _open(path: Path) -> int:
         path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
     except OSError as error:
-        raise StartupFailed(f"Cannot open the lock {path}: {error.strerror}", path=str(path)) from error
-
-
-def _is_still_at(path: Path, descriptor: int) -> bool:
-    try:
-        at_path = path.lstat()
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(at_path, os.fstat(descriptor))
+        raise unusable(path, error) from error
 
 
 def _write_holder(descriptor: int, data: bytes) -> None:

@@ -66,6 +66,13 @@ class HttpServer:
             backlog=BACKLOG,
         )
 
+    async def listen_on(self, listening: socket.socket) -> None:
+        """Accepts connections on another socket from now on. Those that are open go on."""
+        before, self._listening = self._server, listening
+        await self.start()
+        if before is not None:
+            before.close()
+
     async def stop(self, seconds: float) -> None:
         """Accepts nothing more, and ends the connections once they are answered, or after a time in any case."""
         if self._server is None:

@@ -2,7 +2,7 @@
 
 After a rotation the token before it stays valid for a while, so that running clients can read the file again. The
 grace period belongs to the running server: a restart ends it. Another process rotates by writing the file; the server
-notices in ``reload`` and grants the same grace.
+notices in ``reload`` and grants the same grace. A file that is gone while the server runs is written again.
 
 The token is also a key: ``sign`` and ``verify`` let a server hand out what it will recognise later, without a table of
 what it handed out. A signature ends with the token that made it.
@@ -40,15 +40,16 @@ class TokenStore:
     """The current token, and those before it that are still in their grace period."""
 
     def __init__(self, path: Path, clock: Clock, grace_seconds: float) -> None:
-        self._path = path
+        self.path = path
         self._clock = clock
         self.grace_seconds = grace_seconds
         self._current = b""
         self._previous: tuple[tuple[bytes, float], ...] = ()
         self._signature: tuple[int, int, int] | None = None
+        self._unreadable = False
 
     def __repr__(self) -> str:
-        return f"TokenStore({str(self._path)!r})"
+        return f"TokenStore({str(self.path)!r})"
 
     @property
     def current(self) -> str:
@@ -60,14 +61,14 @@ class TokenStore:
         try:
             token, warnings = self._read()
         except FileNotFoundError:
-            write_atomic(self._path, f"{new_token()}\n".encode("ascii"), _FILE_MODE)
+            write_atomic(self.path, f"{new_token()}\n".encode("ascii"), _FILE_MODE)
             token, warnings = self._read()
         except OSError as error:
-            raise StartupFailed(f"Cannot read the token in {self._path}: {error.strerror}") from error
+            raise StartupFailed(f"Cannot read the token in {self.path}: {error.strerror}") from error
         if token is None:
             raise StartupFailed(
-                f"{self._path} holds no usable token: remove it, and the next start writes a new one",
-                path=str(self._path),
+                f"{self.path} holds no usable token: remove it, and the next start writes a new one",
+                path=str(self.path),
             )
         self._current = token
         return warnings
@@ -93,19 +94,22 @@ class TokenStore:
 
     def rotate(self) -> None:
         """Writes a new token; the one before it stays valid for the grace period."""
-        write_atomic(self._path, f"{new_token()}\n".encode("ascii"), _FILE_MODE)
+        write_atomic(self.path, f"{new_token()}\n".encode("ascii"), _FILE_MODE)
         self.reload()
 
     def reload(self) -> Reloaded:
         """Takes over a token that was written to the file since. A file of no use changes nothing but is warned of."""
         try:
-            if self._signature == _signature(self._path.lstat()):
+            if self._signature == _signature(self.path.lstat()):
                 return Reloaded(False)
             token, warnings = self._read()
+        except FileNotFoundError:
+            return self.restore()
         except OSError as error:
-            return Reloaded(False, (f"Cannot read the token in {self._path}: {error.strerror}; it stays as it was",))
+            return self._warned(f"Cannot read the token in {self.path}: {error.strerror}; it stays as it was")
+        self._unreadable = False
         if token is None:
-            return Reloaded(False, (*warnings, f"{self._path} holds no usable token; it stays as it was"))
+            return Reloaded(False, (*warnings, f"{self.path} holds no usable token; it stays as it was"))
         if token == self._current:
             return Reloaded(False, warnings)
         now = self._clock.monotonic()
@@ -113,6 +117,23 @@ class TokenStore:
         self._previous = (*alive, (self._current, now + self.grace_seconds))
         self._current = token
         return Reloaded(True, warnings)
+
+    def restore(self) -> Reloaded:
+        """Writes the token again if its file is gone; those who look for it there would find none."""
+        if self.path.exists():
+            return Reloaded(False)
+        try:
+            write_atomic(self.path, self._current + b"\n", _FILE_MODE)
+            self._read()
+        except OSError as error:
+            return self._warned(f"{self.path} is gone and cannot be written again: {error.strerror}")
+        self._unreadable = False
+        return Reloaded(False, (f"{self.path} was gone, and was written again",))
+
+    def _warned(self, problem: str) -> Reloaded:
+        """A problem that stays is told of once."""
+        told, self._unreadable = self._unreadable, True
+        return Reloaded(False, () if told else (problem,))
 
     def _matches_previous(self, candidate: bytes) -> bool:
         found = False
@@ -129,9 +150,9 @@ class TokenStore:
 
     def _read(self) -> tuple[bytes | None, tuple[str, ...]]:
         """The token in the file, if it has the form of one, and what had to be put right."""
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            warnings = _fix_mode(descriptor, self._path)
+            warnings = _fix_mode(descriptor, self.path)
             self._signature = _signature(os.fstat(descriptor))
             token = os.read(descriptor, _READ_BYTES_MAX).strip()
         finally:

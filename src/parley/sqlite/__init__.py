@@ -9,6 +9,7 @@ from parley.sqlite.checkpoint import Checkpointer, CheckpointResult, checkpoint_
 from parley.sqlite.checks import ForeignKeyViolation, foreign_key_check, integrity_check
 from parley.sqlite.connect import Synchronous, apply_pragma, close_quietly, open_reader, open_writer
 from parley.sqlite.faults import ends_transaction, translate
+from parley.sqlite.file_watch import FileWatch
 from parley.sqlite.migrate import Migration, MigrationReport, load_migrations, migrate, split_statements
 from parley.sqlite.writer import Batch, Writer
 
@@ -16,6 +17,7 @@ __all__ = [
     "Batch",
     "CheckpointResult",
     "Checkpointer",
+    "FileWatch",
     "ForeignKeyViolation",
     "Migration",
     "MigrationReport",

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, cast
 
 import apsw
 
-from parley.core.errors import DatabaseCorrupt, ParleyError
+from parley.core.errors import DatabaseCorrupt, FilesLost, ParleyError
 from parley.sqlite.batch import Write
 from parley.sqlite.writer import BATCH_MAX, QUEUE_MAX, Batch, State, Writer
 
@@ -39,10 +39,12 @@ class AsyncWriter:
         queue_max: int = QUEUE_MAX,
         batch_max: int = BATCH_MAX,
         before_commit: Write[None] | None = None,
+        before_answer: Callable[[], None] | None = None,
         on_corrupt: Callable[[DatabaseCorrupt], None] | None = None,
+        on_lost: Callable[[FilesLost], None] | None = None,
         on_death: Callable[[BaseException], None] | None = None,
     ) -> None:
-        """``on_corrupt`` and ``on_death`` are called on the loop, too."""
+        """``on_corrupt``, ``on_lost`` and ``on_death`` are called on the loop, too."""
         self._loop = asyncio.get_running_loop()
         self._after_commit = after_commit
         self._looking = False
@@ -59,7 +61,9 @@ class AsyncWriter:
             queue_max=queue_max,
             batch_max=batch_max,
             before_commit=before_commit,
+            before_answer=before_answer,
             on_corrupt=self._on_loop(on_corrupt),
+            on_lost=self._on_loop(on_lost),
             on_death=self._on_loop(on_death),
         )
         self.writer.start()

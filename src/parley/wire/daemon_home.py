@@ -74,6 +74,14 @@ class DaemonHome:
     def lock(self) -> Path:
         return self.root / "locks" / "daemon.lock"
 
+    @property
+    def written(self) -> tuple[Path, ...]:
+        """What a daemon writes, folders before what is in them; what is not there is made."""
+        databases = [
+            self.root / f"{path.name}{end}" for path in (self.outbox, self.inbox) for end in ("", "-wal", "-shm")
+        ]
+        return (self.root, self.lock.parent, self.lock, self.logs, *databases)
+
 
 def daemon_home() -> DaemonHome:
     """The folder that the environment names, else ``~/.parley/daemon``."""

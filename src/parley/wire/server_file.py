@@ -19,6 +19,8 @@ class ServerFile(msgspec.Struct, frozen=True):
     started_at: str
     protocol_version: str = PROTOCOL_VERSION
     schema_version: int = WIRE_SCHEMA_VERSION
+    state_inode: int = 0
+    """The inode of the state folder that it was written into: a copy of the workspace does not speak of this hub."""
 
     @property
     def base_url(self) -> str:

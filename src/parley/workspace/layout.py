@@ -7,6 +7,7 @@ from typing import Final
 STATE_NAME: Final = ".parley"
 ADOPTED_NAME: Final = ".agentlip"
 DATABASE_NAME: Final = "db.sqlite3"
+LOG_NAME: Final = "hub.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,13 @@ class Workspace:
     def archives(self) -> Path:
         """Sealed files with the events and messages that were archived."""
         return self.state / "archives"
+
+    @property
+    def written(self) -> tuple[Path, ...]:
+        """What a hub writes, folders before what is in them; what is not there is made."""
+        index = self.state / f"{DATABASE_NAME}-shm"
+        files = (self.db, self.wal, index, self.logs / LOG_NAME)
+        return (self.state, self.lock.parent, self.lock, self.spool, self.logs, *files)
 
     @property
     def config(self) -> Path:

@@ -17,6 +17,7 @@ from parley.core.errors import (
     MigrationFailed,
     SchemaTooNew,
     StartupFailed,
+    WorkspaceUnsafe,
     WriterLockHeld,
 )
 from parley.core.exits import Exit
@@ -50,7 +51,9 @@ def test_a_start_writes_server_json_and_token_for_their_owner_alone_and_a_clean_
         "started_at",
         "protocol_version",
         "schema_version",
+        "state_inode",
     }
+    assert server["state_inode"] == workspace.state.stat().st_ino
     assert (server["pid"], server["protocol_version"], server["schema_version"]) == (hub.pid, "v1", 1)
     assert workspace.token.read_text().strip() == server["auth_token"]
     assert len(server["auth_token"]) == 64, "256 bits (Gate J asks for 128)"
@@ -188,14 +191,14 @@ def test_part_x_migration_with_constraint_violation_is_rolled_back_and_its_backu
 def test_a_state_folder_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
     workspace = workspace_in(tmp_path)
     workspace.lock.mkdir()
-    with pytest.raises(StartupFailed, match=r"Cannot open the lock .*hub\.lock"):
+    with pytest.raises(WorkspaceUnsafe, match=r"hub\.lock cannot be used"):
         run_here(tmp_path)
 
 
 def test_part_x_permission_error_a_server_json_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
     workspace = workspace_in(tmp_path)
     workspace.server_file.mkdir()
-    with pytest.raises(StartupFailed, match=r"Cannot write .*server\.json"):
+    with pytest.raises(WorkspaceUnsafe, match=r"server\.json cannot be used"):
         run_here(tmp_path)
 
 

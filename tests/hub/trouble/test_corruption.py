@@ -58,7 +58,7 @@ async def test_a_mark_that_cannot_be_written_does_not_keep_the_hub_from_stopping
     hub.workspace.suspect.mkdir()
     hub.hub._corrupt(DatabaseCorrupt("The database is damaged"))
     assert hub.stops == ["corrupt"]
-    assert hub.hub.damaged
+    assert hub.hub.failure is not None
     assert any(entry["event"] == "suspect_not_written" for entry in hub.log.entries)
 
 

@@ -74,9 +74,9 @@ def test_a_start_in_trouble_serves_reads_and_says_what_the_trouble_is(tmp_path: 
 
 def test_a_state_folder_that_is_removed_under_a_running_hub_ends_it_with_an_error_that_is_told(tmp_path: Path) -> None:
     code, log = run_here(tmp_path, lambda _: shutil.rmtree(tmp_path / ".parley"))
-    assert code == Exit.ERROR
-    (failed,) = [entry for entry in log.entries if entry["event"] == "hub_failed"]
-    assert isinstance(failed["exc_info"], OSError)
+    assert code == Exit.WORKSPACE_UNSAFE
+    (told,) = [entry for entry in log.entries if entry["event"] == "files_lost"]
+    assert "was removed" in told["problem"]
 
 
 def test_a_writer_that_dies_ends_the_process_with_an_error_so_that_a_service_starts_it_again(tmp_path: Path) -> None:

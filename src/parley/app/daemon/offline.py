@@ -1,9 +1,8 @@
 """What is done while the daemon does not run, under its lock: accept the machine, recover, make and join meshes."""
 
 import asyncio
-import os
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -21,7 +20,9 @@ from parley.daemon.joining import create_mesh, join_mesh
 from parley.daemon.memberships import Membership, Memberships
 from parley.daemon.outbox.rows import counts
 from parley.daemon.salvage import Salvaged, salvage
-from parley.serve.lock import InstanceLock, probe
+from parley.daemon.unix_socket import refuse_listening
+from parley.serve.held_files import held_alone
+from parley.serve.lock import probe
 from parley.wire.daemon_home import DaemonHome, daemon_home
 
 
@@ -30,11 +31,13 @@ def alone() -> Generator[DaemonHome]:
     """The daemon's folder, for this process alone. Raises ``DaemonRunning`` while a daemon serves it."""
     home = daemon_home()
     prepare_home(home)
-    with InstanceLock(home.lock) as lock:
+    with ExitStack() as held:
         try:
-            lock.acquire({"pid": os.getpid(), "started_at": iso(SystemClock().now_ms())})
-        except WriterLockHeld as held:
-            raise DaemonRunning("The daemon is running, and this needs its folder alone") from held
+            started_at = iso(SystemClock().now_ms())
+            held.enter_context(held_alone(home.lock, home.outbox, home.inbox, started_at=started_at))
+            refuse_listening(home.socket)
+        except WriterLockHeld as held_by:
+            raise DaemonRunning("The daemon is running, and this needs its folder alone") from held_by
         yield home
 
 

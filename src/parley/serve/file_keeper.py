@@ -1,0 +1,98 @@
+"""What a running server does about its files every second.
+
+If it no longer holds what it writes to, it ends. What it only tells others by (where it listens, its token) is in its
+memory as well, so a file of that kind that is gone is written again; that is worth one line in the log each time, and a
+file that cannot be written is worth one line in all.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from parley.core.errors import FilesLost, ParleyError
+from parley.serve.held_files import HeldFiles
+
+LOOK_SECONDS: Final = 1.0
+Signature = tuple[int, int, int]
+
+
+class KeptFile:
+    """A file that ``write`` writes whole. One that nobody else changes (``ours``) is also written when it differs."""
+
+    def __init__(self, path: Path, write: Callable[[], object], *, ours: bool = False) -> None:
+        self.path = path
+        self._write = write
+        self._ours = ours
+        self._written: Signature | None = None
+        self._failed = False
+
+    def write(self) -> None:
+        """Writes it now."""
+        self._write()
+        self._written = _signature(self.path)
+
+    def look(self) -> str | None:
+        """Writes it if it is gone; what there is to say about it, if anything is new."""
+        found = _signature(self.path)
+        if found is not None and (found == self._written or not self._ours):
+            self._failed = False
+            return None
+        try:
+            self.write()
+        except (OSError, ParleyError) as error:
+            said, self._failed = self._failed, True
+            return None if said else f"{self.path} is gone and cannot be written again: {error}"
+        self._failed = False
+        if self._written is None:
+            return None  # there is nothing to be in it
+        return f"{self.path} was gone or changed, and was written again"
+
+
+class FileKeeper:
+    """One task of a server."""
+
+    def __init__(self, held: HeldFiles | None, log: FilteringBoundLogger, on_lost: Callable[[FilesLost], None]) -> None:
+        """``on_lost`` is called once, when a path no longer names what is ``held``."""
+        self._held = held
+        self._log = log
+        self._on_lost = on_lost
+        self._kept: list[KeptFile] = []
+
+    def keep(self, *files: KeptFile) -> None:
+        """Writes these again when they are gone, from now on."""
+        self._kept += files
+
+    async def run(self) -> None:
+        """Looks every second until it is cancelled, or the files are lost."""
+        while self.look():  # noqa: ASYNC110 - nothing tells of a file that is gone
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def look(self) -> bool:
+        """One look. False when the files are lost, and it is over."""
+        try:
+            if self._held is not None:
+                self._held.look()
+        except FilesLost as lost:
+            self._on_lost(lost)
+            return False
+        for file in self._kept:
+            problem = file.look()
+            if problem is not None:
+                self._log.warning("file_gone", path=str(file.path), problem=problem)
+        return True
+
+
+def _signature(path: Path) -> Signature | None:
+    """What tells one content from another, or None for a file that is gone or empty; a socket has no content."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    if found.st_size == 0 and not stat.S_ISSOCK(found.st_mode):
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,123 @@
+"""Whether a database is still the file that SQLite has open, and still holds what was committed.
+
+A commit goes to the write-ahead log, whatever became of the file's name: a database or a log that was removed or
+replaced takes commits that nobody will ever find. So the writer looks after each commit, before anybody is answered.
+
+A log that was cut short is long enough again after the next commit, with a hole where commits were. So its head and its
+last frame before this commit are compared with what was read after that one. A log that SQLite itself has started over
+has a new head. The database may get shorter when pages are given back: then each page that it lacks must be in the log.
+
+What this does not see: bytes that were changed in place, a log that is cut in the midst of the very commit that is
+being written, and a database that is cut and, before anybody looks, made longer again by a checkpoint.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from parley.core.errors import FilesLost
+from parley.core.locks import lost_file
+
+LOG_HEAD_BYTES: Final = 32
+FRAME_HEAD_BYTES: Final = 24
+_MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+_PAGE_NUMBER_BYTES: Final = 4
+_LOCK_BYTE: Final = 0x4000_0000
+"""The page that holds it is never written: SQLite's locks lie there."""
+
+Identity = tuple[int, int]
+
+
+class FileWatch:
+    """The files of one database. All methods belong to the thread of the connection."""
+
+    def __init__(self, path: Path, connection: apsw.Connection) -> None:
+        """``connection`` has opened the file, and keeps it open for as long as this is used."""
+        self._path = path
+        resolved = path.resolve()  # beside it SQLite puts the other two
+        self._log_path = resolved.with_name(f"{resolved.name}-wal")
+        self._index_path = resolved.with_name(f"{resolved.name}-shm")
+        self._connection = connection
+        self._page_bytes = int(str(connection.execute("PRAGMA page_size").fetchall()[0][0]))
+        self._frame_bytes = self._page_bytes + FRAME_HEAD_BYTES
+        self._database = _identity(path.stat())
+        self._index = _identity(self._index_path.stat())
+        self._log_descriptor = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)  # SQLite locks nothing in the log
+        self._log = _identity(os.fstat(self._log_descriptor))
+        self._database_bytes = path.stat().st_size
+        self._frames = 0
+        self._head = self._last_frame = b""
+        self._remember(self._frames_now())
+
+    def close(self) -> None:
+        """Looks no more."""
+        os.close(self._log_descriptor)
+
+    def look(self) -> None:
+        """Raises ``FilesLost`` if what was committed is not, or no longer, in the files that the paths name."""
+        self._stat(self._index_path, self._index)
+        size = self._stat(self._path, self._database).st_size
+        if size < self._database_bytes and self._lacks_pages(size):
+            raise FilesLost(str(self._path), "cut short")
+        self._database_bytes = size
+        # Another process may be emptying the log just now. It says so before it does, so a second look is right.
+        if not (self._is_whole() or self._is_whole()):
+            raise FilesLost(str(self._log_path), "cut short")
+        self._remember(self._frames_now())
+
+    def _stat(self, path: Path, expected: Identity) -> os.stat_result:
+        try:
+            found = path.stat()
+        except OSError:
+            raise lost_file(path) from None
+        if _identity(found) != expected:
+            raise lost_file(path)
+        return found
+
+    def _frames_now(self) -> int:
+        return self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0]
+
+    def _end_of(self, frames: int) -> int:
+        return LOG_HEAD_BYTES + frames * self._frame_bytes if frames else 0
+
+    def _remember(self, frames: int) -> None:
+        self._frames = frames
+        self._head = self._read(LOG_HEAD_BYTES, 0) if frames else b""
+        self._last_frame = self._read_last(frames) if frames else b""
+
+    def _is_whole(self) -> bool:
+        """Whether the log still has what it had, or was started over by SQLite, and is as long as it must be."""
+        frames = self._frames_now()
+        if self._stat(self._log_path, self._log).st_size < self._end_of(frames):
+            return False
+        if not frames:
+            return True
+        head = self._read(LOG_HEAD_BYTES, 0)
+        if head != self._head:
+            return head[: len(_MAGIC[0])] in _MAGIC
+        return self._read_last(self._frames) == self._last_frame
+
+    def _read_last(self, frames: int) -> bytes:
+        return self._read(self._frame_bytes, self._end_of(frames) - self._frame_bytes)
+
+    def _read(self, count: int, offset: int) -> bytes:
+        return os.pread(self._log_descriptor, count, offset)
+
+    def _lacks_pages(self, size: int) -> bool:
+        """Whether a page is neither in the database, which got shorter, nor in the log."""
+        try:
+            pages = int(str(self._connection.execute("PRAGMA page_count").fetchall()[0][0]))
+        except apsw.Error:
+            return True
+        missing = set(range(size // self._page_bytes + 1, pages + 1)) - {_LOCK_BYTE // self._page_bytes + 1}
+        if missing:
+            for frame in range(self._frames_now()):
+                at = LOG_HEAD_BYTES + frame * self._frame_bytes
+                missing.discard(int.from_bytes(self._read(_PAGE_NUMBER_BYTES, at), "big"))
+        return bool(missing)
+
+
+def _identity(found: os.stat_result) -> Identity:
+    return found.st_dev, found.st_ino
