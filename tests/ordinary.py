@@ -21,6 +21,7 @@ class Ordinary:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.uid = UID if os.getuid() == 0 else os.getuid()
 
     def parley(self, *words: str) -> tuple[int, dict[str, Any]]:
         """Runs a command; its exit code, and what it printed."""

@@ -22,6 +22,7 @@ from tests.campaign.cluster import cluster
 from tests.campaign.crowd import crowd
 from tests.campaign.derived import derived_kills
 from tests.campaign.disk import failing_operations, power_cuts
+from tests.campaign.files.run import struck_files
 from tests.campaign.full_disk import full_disk
 from tests.campaign.kill import kill_cycles
 from tests.campaign.lake import lake_kills
@@ -41,6 +42,7 @@ NAMES = (
     "power_cuts",
     "failing_operations",
     "full_disk",
+    "files",
     "starts",
     "crowd",
     "team",
@@ -83,6 +85,7 @@ def _campaigns(options: argparse.Namespace, left: Path) -> dict[str, Callable[[P
         "power_cuts": lambda _: power_cuts(runs=options.cuts, seed=options.seed),
         "failing_operations": lambda _: failing_operations(stride=options.stride, seed=options.seed),
         "full_disk": lambda folder: full_disk(folder, rounds=options.full_disks, seed=options.seed),
+        "files": lambda _: struck_files(rounds=options.files, seed=options.seed),
         "starts": lambda folder: simultaneous_starts(folder, rounds=options.rounds, seed=options.seed),
         "crowd": lambda folder: crowd(folder, clients=options.clients, seed=options.seed),
         "team": lambda folder: team(
@@ -131,6 +134,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cuts", type=int, default=10_000, help="simulated power cuts")
     parser.add_argument("--stride", type=int, default=1, help="let only every n-th operation fail")
     parser.add_argument("--full-disks", type=int, default=5, help="times that a real disk fills up, of each kind")
+    parser.add_argument("--files", type=int, default=500, help="times that a file is taken away or closed under load")
     parser.add_argument("--rounds", type=int, default=50, help="rounds of six simultaneous starts")
     parser.add_argument("--clients", type=int, default=300, help="feeds that are asked for at once")
     parser.add_argument("--workers", type=int, default=20, help="programs, and then agents, that share ten tasks each")

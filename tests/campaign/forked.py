@@ -6,6 +6,7 @@ takes tens of milliseconds instead of the better part of a second, so a campaign
 
 import multiprocessing
 import sys
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -24,9 +25,10 @@ _context.set_forkserver_preload(["parley.app.start", "parley.hub.lifecycle", "pa
 class ForkedStart(Process):
     """A start on its way; it waits for ``go`` if there is one. Where it leads to is its ``outcome``."""
 
-    def __init__(self, folder: Path, go: Event | None = None) -> None:
+    def __init__(self, folder: Path, go: Event | None = None, before: Callable[[], None] | None = None) -> None:
+        """``before`` is run in the process before anything else."""
         self._report, theirs = _context.Pipe(duplex=False)
-        self._process = _context.Process(target=_serve, args=(folder, theirs, go))
+        self._process = _context.Process(target=_serve, args=(folder, theirs, go, before))
         self._process.start()
         theirs.close()
         assert self._process.pid is not None
@@ -64,8 +66,8 @@ class ForkedStart(Process):
 class ForkedHub(ForkedStart):
     """A hub that serves the folder; made only when it answers."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, before: Callable[[], None] | None = None) -> None:
+        super().__init__(folder, before=before)
         said = self.outcome()
         if said.get("status") != "running":
             self.kill()
@@ -77,12 +79,14 @@ def starting_gun() -> Event:
     return _context.Event()
 
 
-def _serve(folder: Path, report: Connection, go: Event | None) -> None:
+def _serve(folder: Path, report: Connection, go: Event | None, before: Callable[[], None] | None) -> None:
     if go is not None:
         go.wait()
+    if before is not None:
+        before()
     with report:
         try:
-            serve(discovery.create(folder), UNLIMITED, on_ready=report.send, log_to_file=True)
+            sys.exit(serve(discovery.create(folder), UNLIMITED, on_ready=report.send, log_to_file=True))
         except ParleyError as error:
             report.send({"status": "error", "error": str(error), "details": error.details})
             sys.exit(error.exit_code)

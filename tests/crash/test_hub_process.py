@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.campaign.crowd import crowd
+from tests.campaign.files.run import struck_files
 from tests.campaign.full_disk import full_disk
 from tests.campaign.kill import kill_cycles
 from tests.campaign.report import Report
@@ -34,3 +35,7 @@ async def test_a_hundred_feeds_are_served_and_two_hundred_more_get_503(tmp_path:
 
 async def test_a_disk_that_fills_refuses_writes_and_takes_them_again_with_the_space(tmp_path: Path) -> None:
     check(await full_disk(tmp_path, rounds=1, seed=SEED))
+
+
+async def test_files_that_are_taken_away_under_load_cost_nothing_that_is_acknowledged_afterwards() -> None:
+    check(await struck_files(rounds=6, seed=SEED))

@@ -1,6 +1,10 @@
-"""A database of each kind, and daemons in this process; all are closed at the end."""
+"""A database of each kind, daemons in this process, and the command of a user; all are closed at the end."""
 
-from collections.abc import AsyncIterator, Iterator
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,8 @@ from parley.daemon.home import prepare_home
 from parley.daemon.memberships import Memberships
 from parley.wire.daemon_home import DaemonHome
 from tests.daemon.desk import Desk, MakeDesk, member
+
+Parley = Callable[..., tuple[int, dict[str, Any]]]
 
 
 @pytest.fixture(autouse=True)
@@ -64,3 +70,32 @@ async def make_desk(tmp_path: Path) -> AsyncIterator[MakeDesk]:
 @pytest.fixture
 async def desk(make_desk: MakeDesk) -> Desk:
     return await make_desk()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> DaemonHome:
+    found = DaemonHome(tmp_path / "home")
+    found.root.mkdir(mode=0o700)
+    Memberships(found.memberships).put(member("team"))
+    return found
+
+
+@pytest.fixture
+def parley(home: DaemonHome, tmp_path: Path) -> Iterator[Parley]:
+    environment = {
+        **os.environ,
+        "PARLEY_DAEMON_HOME": str(home.root),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "PARLEY_PASSPHRASE": "correct horse battery",
+    }
+
+    def run(*words: str, **more: str) -> tuple[int, dict[str, Any]]:
+        argv = [sys.executable, "-P", "-m", "parley", *words, "--json"]
+        done = subprocess.run(
+            argv, capture_output=True, text=True, env={**environment, **more}, timeout=90, check=False
+        )
+        text = done.stdout or done.stderr
+        return done.returncode, json.loads(text)
+
+    yield run
+    run("daemon", "down")

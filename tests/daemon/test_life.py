@@ -7,9 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -20,44 +18,13 @@ from parley.client.daemon import DaemonClient
 from parley.core.daemon_errors import DaemonNotRunning
 from parley.daemon.databases import open_outbox
 from parley.daemon.lifecycle import in_container
-from parley.daemon.memberships import Memberships
 from parley.daemon.outbox.rows import by_client_id
 from parley.daemon.outbox.sending import take_due
 from parley.wire.daemon_home import DaemonHome
+from tests.daemon.conftest import Parley
 from tests.daemon.desk import BOB, member
 from tests.daemon.test_databases import spoil
 from tests.daemon.world import DAY, commit
-
-Parley = Callable[..., tuple[int, dict[str, Any]]]
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> DaemonHome:
-    found = DaemonHome(tmp_path / "home")
-    found.root.mkdir(mode=0o700)
-    Memberships(found.memberships).put(member("team"))
-    return found
-
-
-@pytest.fixture
-def parley(home: DaemonHome, tmp_path: Path) -> Iterator[Parley]:
-    environment = {
-        **os.environ,
-        "PARLEY_DAEMON_HOME": str(home.root),
-        "XDG_CONFIG_HOME": str(tmp_path / "config"),
-        "PARLEY_PASSPHRASE": "correct horse battery",
-    }
-
-    def run(*words: str, **more: str) -> tuple[int, dict[str, Any]]:
-        argv = [sys.executable, "-P", "-m", "parley", *words, "--json"]
-        done = subprocess.run(
-            argv, capture_output=True, text=True, env={**environment, **more}, timeout=90, check=False
-        )
-        text = done.stdout or done.stderr
-        return done.returncode, json.loads(text)
-
-    yield run
-    run("daemon", "down")
 
 
 def test_it_starts_takes_a_message_stops_and_still_has_it(parley: Parley, home: DaemonHome) -> None:

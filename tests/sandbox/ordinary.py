@@ -38,8 +38,8 @@ def open_up(folder: Path, wanted: list[Path]) -> None:
         system.place_mount(copy, str(path))
 
 
-def main() -> None:
-    module, *arguments = sys.argv[1:]
+def become_ordinary() -> None:
+    """This process is an ordinary user's from now on."""
     system.unshare(system.CLONE_NEWNS)
     system.mount("none", "/", "", system.MS_REC | system.MS_PRIVATE)
     for folder, wanted in closed_folders().items():
@@ -48,6 +48,11 @@ def main() -> None:
     os.setresgid(UID, UID, UID)
     os.setresuid(UID, UID, UID)
     os.chdir(REPOSITORY)
+
+
+def main() -> None:
+    module, *arguments = sys.argv[1:]
+    become_ordinary()
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
 
 

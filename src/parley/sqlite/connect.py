@@ -53,6 +53,8 @@ def open_writer(
         _create_private(path)
     except OSError as error:
         raise ServiceUnavailable(f"{path}: {error.strerror}", reason="cannot_open") from error
+    if vfs is None and not os.access(path, os.W_OK):  # SQLite would open it all the same, and refuse each write
+        raise ServiceUnavailable(f"{path} may not be written", reason="read_only")
     return _open(str(path), apsw.SQLITE_OPEN_READWRITE, pragmas, vfs)
 
 

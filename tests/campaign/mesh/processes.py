@@ -1,5 +1,6 @@
 """Real daemons and real brokers in processes of their own, forked from one that has imported them already."""
 
+import contextlib
 import multiprocessing
 import signal
 import sys
@@ -29,6 +30,7 @@ SETTINGS = DaemonSettings(
     ipc=IpcTable(tcp_enabled=False), reconnect=ReconnectTable(initial_backoff_ms=20, max_backoff_ms=500)
 )
 HOST = HostId("simulated", "")
+Before = Callable[[], None] | None
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.campaign.mesh.processes"])
 
@@ -36,9 +38,9 @@ _context.set_forkserver_preload(["tests.campaign.mesh.processes"])
 class NodeProcess:
     """A daemon or a broker. It may be gone at any moment; whoever uses it notices, or asks ``wait``."""
 
-    def __init__(self, serve: Callable[..., None], *args: Any) -> None:
+    def __init__(self, before: Before, serve: Callable[..., None], *args: Any) -> None:
         report, theirs = _context.Pipe(duplex=False)
-        self._process = _context.Process(target=_live, args=(serve, theirs, *args))
+        self._process = _context.Process(target=_live, args=(before, serve, theirs, *args))
         self._process.start()
         theirs.close()
         with report:
@@ -53,6 +55,11 @@ class NodeProcess:
             self.kill()
             raise NotReady(str(said))
         self.ready = said
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.exitcode
 
     @property
     def is_alive(self) -> bool:
@@ -75,22 +82,27 @@ class NodeProcess:
         return self._process.exitcode or 0
 
 
-def start_daemon(home: Path, death: Death | None = None, *, hasty: bool = False) -> NodeProcess:
-    """``hasty`` makes it a daemon that acknowledges what it has not stored."""
-    return NodeProcess(_serve_daemon, home, death, hasty)
+def start_daemon(home: Path, death: Death | None = None, *, hasty: bool = False, before: Before = None) -> NodeProcess:
+    """``hasty`` makes it a daemon that acknowledges what it has not stored; ``before`` is run in the process first."""
+    return NodeProcess(before, _serve_daemon, home, death, hasty)
 
 
-def start_broker(folder: Path, store: str, death: Death | None = None, policy: Policy = POLICY) -> NodeProcess:
+def start_broker(
+    folder: Path, store: str, death: Death | None = None, policy: Policy = POLICY, *, before: Before = None
+) -> NodeProcess:
     """A broker on a free port, which its ``ready`` tells."""
-    return NodeProcess(_serve_broker, folder, store, death, policy)
+    return NodeProcess(before, _serve_broker, folder, store, death, policy)
 
 
-def _live(serve: Callable[..., None], report: Connection, *args: Any) -> None:
+def _live(before: Before, serve: Callable[..., None], report: Connection, *args: Any) -> None:
+    if before is not None:
+        before()
     with report:
         try:
             serve(report, *args)
         except ParleyError as error:
-            report.send({"error": str(error), "details": repr(error.details)})
+            with contextlib.suppress(OSError):  # nobody listens any more once it was ready
+                report.send({"error": str(error), "details": repr(error.details), "exit_code": int(error.exit_code)})
             sys.exit(error.exit_code)
 
 
@@ -99,7 +111,7 @@ def _serve_daemon(report: Connection, home: Path, death: Death | None, hasty: bo
         acknowledge_before_storing()
     arm(death)
     with configure("info", home / "daemon.log") as log:
-        run_daemon(DaemonHome(home), SETTINGS, log.logger, DaemonOptions(on_ready=report.send, host=HOST))
+        sys.exit(run_daemon(DaemonHome(home), SETTINGS, log.logger, DaemonOptions(on_ready=report.send, host=HOST)))
 
 
 def _serve_broker(report: Connection, folder: Path, store: str, death: Death | None, policy: Policy) -> None:
@@ -110,8 +122,10 @@ def _serve_broker(report: Connection, folder: Path, store: str, death: Death | N
         report.send({"port": broker.port})
 
     with configure("info", folder / "broker.log") as log:
-        run_broker(
-            BrokerOptions(folder, laid_over(BrokerSettings(), {"store.address": store, "server.port": 0}), policy),
-            log.logger,
-            ready,
+        sys.exit(
+            run_broker(
+                BrokerOptions(folder, laid_over(BrokerSettings(), {"store.address": store, "server.port": 0}), policy),
+                log.logger,
+                ready,
+            )
         )

@@ -25,7 +25,7 @@ from parley.sqlite import open_reader
 from parley.wire.broker import DestinationKind
 from parley.wire.daemon_home import DaemonHome
 from tests.campaign.mesh.deaths import Death
-from tests.campaign.mesh.processes import POLICY, NodeProcess, start_broker, start_daemon
+from tests.campaign.mesh.processes import POLICY, Before, NodeProcess, start_broker, start_daemon
 from tests.campaign.mesh.proxy import FaultProxy
 from tests.simulation.checks import Judge, State
 from tests.simulation.ledger import Asked, Ledger
@@ -43,7 +43,19 @@ _OPEN = "SELECT mesh_id FROM delivery_queue WHERE state IN ('queued', 'leased')"
 class Town:
     """Use as ``async with``; nothing runs before ``start``."""
 
-    def __init__(self, folder: Path, store: str, proxy: FaultProxy, *, daemons: int, meshes: int, seed: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store: str,
+        proxy: FaultProxy,
+        *,
+        daemons: int,
+        meshes: int,
+        seed: int,
+        before: Before = None,
+    ) -> None:
+        """``before`` is run in each process before anything else."""
+        self._before = before
         self.ledger = Ledger()
         self.rng = random.Random(seed)
         self.proxy = proxy
@@ -70,10 +82,12 @@ class Town:
     async def start(self, name: str, death: Death | None = None, *, hasty: bool = False) -> None:
         """Starts a node, ``broker`` or a daemon, which may be set to die."""
         if name == "broker":
-            node = await asyncio.to_thread(start_broker, self._folder / "broker", self._store, death)
+            node = await asyncio.to_thread(
+                start_broker, self._folder / "broker", self._store, death, before=self._before
+            )
             self.proxy.target = int(node.ready["port"])
         else:
-            node = await asyncio.to_thread(start_daemon, self.home(name).root, death, hasty=hasty)
+            node = await asyncio.to_thread(start_daemon, self.home(name).root, death, hasty=hasty, before=self._before)
         self.nodes[name] = node
 
     async def start_all(self) -> None:

@@ -1,0 +1,142 @@
+"""A daemon and its files: nobody else writes them, and none of them vanishes unnoticed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parley.core.exits import Exit
+from parley.daemon.memberships import Memberships
+from parley.wire.daemon_home import DaemonHome
+from tests.daemon.conftest import Parley
+from tests.daemon.desk import BOB
+from tests.ordinary import ordinary_user
+
+SECONDS = 60.0
+
+
+class Foreground:
+    """A daemon that is a child of this process, so that its exit code can be seen."""
+
+    def __init__(self, home: DaemonHome) -> None:
+        self._errors = home.root.with_name("daemon.stderr")
+        argv = [sys.executable, "-P", "-m", "parley", "daemon", "up", "--foreground", "--json"]
+        environment = {**os.environ, "PARLEY_DAEMON_HOME": str(home.root)}
+        with self._errors.open("ab") as errors:
+            self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
+        assert self._process.stdout is not None
+        text = ""
+        while not text.endswith("}\n"):
+            line = self._process.stdout.readline()
+            assert line, self._errors.read_text()
+            text += line
+        self.pid = self._process.pid
+
+    def ended(self) -> int:
+        return self._process.wait(SECONDS)
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._errors.read_text().splitlines() if line.startswith('{"ts"')]
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait(SECONDS)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@pytest.fixture
+def daemon(home: DaemonHome) -> Iterator[Foreground]:
+    started = Foreground(home)
+    yield started
+    started.close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("gone", ["lock", "lock and socket"])
+def test_h1_a_removed_lock_file_lets_no_second_daemon_in(
+    daemon: Foreground, home: DaemonHome, parley: Parley, gone: str
+) -> None:
+    """The first one is stopped, so that it cannot notice: its socket tells, and the databases themselves are locked."""
+    os.kill(daemon.pid, signal.SIGSTOP)
+    try:
+        home.lock.unlink()
+        if gone == "lock and socket":
+            home.socket.unlink()
+        code, said = parley("daemon", "up")
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+    assert (code, said.get("code")) == (Exit.ALREADY_RUNNING, "WRITER_LOCK_HELD")
+    assert said["details"]["pid"] == daemon.pid
+    assert daemon.ended() == Exit.WORKSPACE_UNSAFE
+
+
+@pytest.mark.parametrize("lost", ["outbox.db", "outbox.db-wal", "inbox.db"])
+def test_h3_no_message_is_taken_when_a_database_is_lost(
+    daemon: Foreground, home: DaemonHome, parley: Parley, lost: str
+) -> None:
+    assert parley("send", BOB, "kept", "--id", "m-1")[0] == Exit.OK
+    (home.root / lost).unlink()
+    code, said = parley("send", BOB, "lost", "--id", "m-2", "--no-start")
+    assert code != Exit.OK
+    assert said["code"] in ("FILES_LOST", "DAEMON_NOT_RUNNING", "SHUTTING_DOWN")
+    assert daemon.ended() == Exit.WORKSPACE_UNSAFE
+    (told,) = [line for line in daemon.log if line["msg"] == "files_lost"]
+    assert told["path"] == str(home.root / lost)
+    if lost == "outbox.db-wal":
+        assert parley("daemon", "up")[0] == Exit.OK
+        assert parley("daemon", "outbox", "inspect", "m-1")[1]["message"] == "kept"
+
+
+def test_h4_what_a_daemon_is_found_by_is_made_again_with_one_warning_each(
+    daemon: Foreground, home: DaemonHome, parley: Parley
+) -> None:
+    kept = [home.socket, home.token, home.memberships, *([home.port_file] if home.port_file.exists() else [])]
+    token, memberships = home.token.read_text(), home.memberships.read_bytes()
+    for path in kept:
+        path.unlink()
+    until(lambda: all(path.exists() for path in kept))
+    assert (home.token.read_text(), home.memberships.read_bytes()) == (token, memberships)
+    assert home.socket.stat().st_mode & 0o777 == 0o600
+    code, status = parley("daemon", "status")
+    assert (code, status["pid"]) == (Exit.OK, daemon.pid)
+    assert parley("send", BOB, "hello")[0] == Exit.OK
+    home.socket.unlink()
+    until(home.socket.exists)
+    said = [line["problem"] for line in daemon.log if line["level"] == "warning" and "problem" in line]
+    assert [len([line for line in said if str(path) in line]) for path in kept[:3]] == [2, 1, 1]
+
+
+@pytest.mark.parametrize("closed", ["outbox.db", "inbox.db-wal", "."])
+def test_h2_h10_a_daemon_that_cannot_write_refuses_to_start(closed: str) -> None:
+    with ordinary_user() as user:
+        assert user.parley("daemon", "up")[0] == Exit.OK
+        assert user.parley("daemon", "down")[0] == Exit.OK
+        path: Path = user.folder / "daemon" / closed
+        if not path.exists():
+            path.touch()
+            os.chown(path, user.uid, user.uid)
+        path.chmod(0o500 if path.is_dir() else 0o400)
+        code, said = user.parley("daemon", "up")
+        assert (code, said.get("code")) == (Exit.WORKSPACE_UNSAFE, "WORKSPACE_UNSAFE")
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def test_memberships_of_nobody_need_no_file(tmp_path: Path) -> None:
+    Memberships(tmp_path / "memberships.json").save()
+    assert not (tmp_path / "memberships.json").exists()
