@@ -4,7 +4,6 @@ A parent process has imported everything and does nothing but fork; the child th
 takes tens of milliseconds instead of the better part of a second, so a campaign can afford a thousand of them.
 """
 
-import multiprocessing
 import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -16,10 +15,10 @@ from bench.load.process import STOP_SECONDS, NotReady, Process
 from parley.app.start import UNLIMITED, serve
 from parley.core.errors import ParleyError
 from parley.workspace import discovery
+from tests.campaign.forkserver import forkserver
 
 START_SECONDS = 60.0
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["parley.app.start", "parley.hub.lifecycle", "parley.serve.logs"])
+_context = forkserver("parley.app.start", "parley.hub.lifecycle", "parley.serve.logs", "tests.campaign.files.strike")
 
 
 class ForkedStart(Process):

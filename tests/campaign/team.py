@@ -6,7 +6,6 @@ new one under another name takes its place. In the end every task must have been
 holders at one generation, and no two workers paths that overlap.
 """
 
-import multiprocessing
 import random
 import shutil
 from multiprocessing.process import BaseProcess
@@ -19,6 +18,7 @@ from parley.sqlite import close_quietly, open_reader
 from parley.wire.entities import Task
 from parley.workspace import queries
 from tests.campaign.forked import ForkedHub
+from tests.campaign.forkserver import forkserver
 from tests.campaign.holds import hold_problems
 from tests.campaign.judge import judge
 from tests.campaign.report import Report
@@ -33,8 +33,7 @@ seen_flush_seconds = 0.2
 """
 FOLDERS, FILES = 6, 4
 END_SECONDS = 60.0
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["parley.client", "parley.client.client", "httpx"])
+_context = forkserver("parley.client", "parley.client.client", "httpx")
 
 
 def team(folder: Path, *, workers: int, tasks: int, leases: int, kills: int, seed: int) -> Report:

@@ -17,8 +17,9 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 
 from parley.core.clock import Clock, SystemClock, iso
 from parley.core.settings import LogSettings
-from parley.serve.log_sink import FileOutput, LogSink, StreamOutput
+from parley.serve.log_sink import FileOutput, LogSink, Output, StreamOutput
 from parley.serve.redact import ExcInfo, describe, redact_fields, scrub, without_query
+from parley.serve.writable import unusable
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -56,10 +57,12 @@ def configure(
     *,
     clock: Clock | None = None,
 ) -> ServerLog:
-    """Sets up the log of this process. A path is a file that is rotated; a stream is only written to."""
+    """Sets up the log of this process. A path is a file that is rotated; a stream is only written to.
+
+    Raises ``WorkspaceUnsafe`` for a file that cannot be written.
+    """
     clock = clock or SystemClock()
-    output = FileOutput(destination, rotate_bytes, keep) if isinstance(destination, Path) else StreamOutput(destination)
-    sink = LogSink(output, clock)
+    sink = LogSink(_output(destination, rotate_bytes, keep), clock)
     least = logging.getLevelNamesMapping()[level.upper()]
     logger = cast(
         "FilteringBoundLogger",
@@ -72,6 +75,15 @@ def configure(
     handler = _LoggingHandler(logger)
     _take_over_logging(handler, least)
     return ServerLog(logger, sink, handler)
+
+
+def _output(destination: IO[bytes] | Path, rotate_bytes: int, keep: int) -> Output:
+    if not isinstance(destination, Path):
+        return StreamOutput(destination)
+    try:
+        return FileOutput(destination, rotate_bytes, keep)
+    except OSError as error:
+        raise unusable(destination, error) from error
 
 
 class _SinkLogger:

@@ -12,6 +12,7 @@ being written, and a database that is cut and, before anybody looks, made longer
 """
 
 import os
+import time
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,8 @@ LOG_HEAD_BYTES: Final = 32
 FRAME_HEAD_BYTES: Final = 24
 _MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _PAGE_NUMBER_BYTES: Final = 4
+INDEX_SECONDS: Final = 1.0
+"""How often the index is looked at. It holds no commit; other processes need it to agree with ours."""
 _LOCK_BYTE: Final = 0x4000_0000
 """The page that holds it is never written: SQLite's locks lie there."""
 
@@ -35,75 +38,80 @@ class FileWatch:
 
     def __init__(self, path: Path, connection: apsw.Connection) -> None:
         """``connection`` has opened the file, and keeps it open for as long as this is used."""
-        self._path = path
-        resolved = path.resolve()  # beside it SQLite puts the other two
-        self._log_path = resolved.with_name(f"{resolved.name}-wal")
-        self._index_path = resolved.with_name(f"{resolved.name}-shm")
+        self._path = str(path)
+        beside = path.resolve()  # there SQLite puts the other two
+        self._log_path, self._index_path = f"{beside}-wal", f"{beside}-shm"
         self._connection = connection
         self._page_bytes = int(str(connection.execute("PRAGMA page_size").fetchall()[0][0]))
         self._frame_bytes = self._page_bytes + FRAME_HEAD_BYTES
         self._database = _identity(path.stat())
-        self._index = _identity(self._index_path.stat())
+        self._index = _identity(Path(self._index_path).stat())
+        self._index_at = 0.0
         self._log_descriptor = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)  # SQLite locks nothing in the log
         self._log = _identity(os.fstat(self._log_descriptor))
         self._database_bytes = path.stat().st_size
         self._frames = 0
         self._head = self._last_frame = b""
-        self._remember(self._frames_now())
+        self._is_whole()
 
     def close(self) -> None:
         """Looks no more."""
-        os.close(self._log_descriptor)
+        descriptor, self._log_descriptor = self._log_descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def look(self) -> None:
         """Raises ``FilesLost`` if what was committed is not, or no longer, in the files that the paths name."""
-        self._stat(self._index_path, self._index)
         size = self._stat(self._path, self._database).st_size
         if size < self._database_bytes and self._lacks_pages(size):
-            raise FilesLost(str(self._path), "cut short")
+            raise FilesLost(self._path, "cut short")
         self._database_bytes = size
         # Another process may be emptying the log just now. It says so before it does, so a second look is right.
         if not (self._is_whole() or self._is_whole()):
-            raise FilesLost(str(self._log_path), "cut short")
-        self._remember(self._frames_now())
+            raise FilesLost(self._log_path, "cut short")
+        now = time.monotonic()
+        if now >= self._index_at:
+            self._stat(self._index_path, self._index)
+            self._index_at = now + INDEX_SECONDS
 
-    def _stat(self, path: Path, expected: Identity) -> os.stat_result:
+    def _stat(self, path: str, expected: Identity) -> os.stat_result:
         try:
-            found = path.stat()
+            found = os.stat(path)  # noqa: PTH116 - a path object costs more than the call, and this is for each commit
         except OSError:
-            raise lost_file(path) from None
-        if _identity(found) != expected:
-            raise lost_file(path)
+            raise lost_file(Path(path)) from None
+        if (found.st_dev, found.st_ino) != expected:
+            raise lost_file(Path(path))
         return found
 
     def _frames_now(self) -> int:
         return self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0]
 
-    def _end_of(self, frames: int) -> int:
-        return LOG_HEAD_BYTES + frames * self._frame_bytes if frames else 0
-
-    def _remember(self, frames: int) -> None:
-        self._frames = frames
-        self._head = self._read(LOG_HEAD_BYTES, 0) if frames else b""
-        self._last_frame = self._read_last(frames) if frames else b""
-
     def _is_whole(self) -> bool:
-        """Whether the log still has what it had, or was started over by SQLite, and is as long as it must be."""
+        """Whether the log still has what it had, or was started over by SQLite, and is as long as it must be.
+
+        If so, its head and its last frame are remembered.
+        """
         frames = self._frames_now()
-        if self._stat(self._log_path, self._log).st_size < self._end_of(frames):
-            return False
+        size = self._stat(self._log_path, self._log).st_size
         if not frames:
+            self._frames, self._head, self._last_frame = 0, b"", b""
             return True
-        head = self._read(LOG_HEAD_BYTES, 0)
-        if head != self._head:
-            return head[: len(_MAGIC[0])] in _MAGIC
-        return self._read_last(self._frames) == self._last_frame
+        if size < LOG_HEAD_BYTES + frames * self._frame_bytes:
+            return False
+        head = os.pread(self._log_descriptor, LOG_HEAD_BYTES, 0)
+        if head == self._head:
+            if self._frame(self._frames) != self._last_frame:
+                return False
+        elif head[: len(_MAGIC[0])] not in _MAGIC:
+            return False
+        self._frames, self._head, self._last_frame = frames, head, self._frame(frames)
+        return True
 
-    def _read_last(self, frames: int) -> bytes:
-        return self._read(self._frame_bytes, self._end_of(frames) - self._frame_bytes)
+    def _frame(self, number: int) -> bytes:
+        return os.pread(self._log_descriptor, self._frame_bytes, self._start_of(number))
 
-    def _read(self, count: int, offset: int) -> bytes:
-        return os.pread(self._log_descriptor, count, offset)
+    def _start_of(self, number: int) -> int:
+        return LOG_HEAD_BYTES + (number - 1) * self._frame_bytes
 
     def _lacks_pages(self, size: int) -> bool:
         """Whether a page is neither in the database, which got shorter, nor in the log."""
@@ -113,9 +121,9 @@ class FileWatch:
             return True
         missing = set(range(size // self._page_bytes + 1, pages + 1)) - {_LOCK_BYTE // self._page_bytes + 1}
         if missing:
-            for frame in range(self._frames_now()):
-                at = LOG_HEAD_BYTES + frame * self._frame_bytes
-                missing.discard(int.from_bytes(self._read(_PAGE_NUMBER_BYTES, at), "big"))
+            for number in range(1, self._frames_now() + 1):
+                page = os.pread(self._log_descriptor, _PAGE_NUMBER_BYTES, self._start_of(number))
+                missing.discard(int.from_bytes(page, "big"))
         return bool(missing)
 
 

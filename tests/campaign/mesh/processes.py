@@ -1,7 +1,6 @@
 """Real daemons and real brokers in processes of their own, forked from one that has imported them already."""
 
 import contextlib
-import multiprocessing
 import signal
 import sys
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from parley.daemon.identity import HostId
 from parley.daemon.lifecycle import DaemonOptions, run_daemon
 from parley.serve.logs import configure
 from parley.wire.daemon_home import DaemonHome
+from tests.campaign.forkserver import forkserver
 from tests.campaign.mesh.deaths import Death, acknowledge_before_storing, arm
 
 START_SECONDS = 60.0
@@ -31,8 +31,7 @@ SETTINGS = DaemonSettings(
 )
 HOST = HostId("simulated", "")
 Before = Callable[[], None] | None
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tests.campaign.mesh.processes"])
+_context = forkserver("tests.campaign.mesh.processes")
 
 
 class NodeProcess:

@@ -139,6 +139,13 @@ async def _shutting_down(make: MakeHub) -> httpx.Response:
     return await hub.api.client.get(CHANNELS)
 
 
+async def _files_lost(make: MakeHub) -> httpx.Response:
+    """The database is removed under the running hub; the first write after it finds out, before it is answered."""
+    hub = await make()
+    hub.workspace.db.unlink()
+    return await hub.api.client.post(CHANNELS, json={"name": "a"})
+
+
 async def _database_corrupt(make: MakeHub) -> httpx.Response:
     """Pages of the table are overwritten under the running hub; a read finds it, and from then on nothing is served."""
     hub = await make()
@@ -255,6 +262,7 @@ CASES: dict[str, Callable[[MakeHub], Awaitable[httpx.Response]]] = {
     "SERVICE_UNAVAILABLE": _service_unavailable,
     "SHUTTING_DOWN": _shutting_down,
     "DATABASE_CORRUPT": _database_corrupt,
+    "FILES_LOST": _files_lost,
     "INTERNAL_ERROR": _internal_error,
 }
 
