@@ -64,7 +64,7 @@ def test_an_inbox_of_every_schema_is_read_searched_and_opened(tmp_path: Path, ve
             "decrypt_failed",
             "broker_status",
         ]
-        assert len(commit(inbox, lambda db: open_kept(db, opens, mesh_id="mesh_1", now_ms=NOW))) == 1
+        assert len(commit(inbox, lambda db: open_kept(db, opens, mesh_id="mesh_1", now_ms=NOW)).events) == 1
         assert len(search(inbox, "text", Filter(), 10)) == 3
 
 

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.wire.answers import Health
 from parley.wire.server_file import ServerFile
 from parley.workspace.layout import Workspace
@@ -22,7 +23,7 @@ class Hint(NamedTuple):
 def read_server_file(workspace: Workspace) -> Hint:
     """The hint of where the hub is."""
     try:
-        return Hint(msgspec.json.decode(workspace.server_file.read_bytes(), type=ServerFile))
+        return Hint(untrusted_json.decode(workspace.server_file.read_bytes(), ServerFile))
     except FileNotFoundError:
         return Hint()
     except OSError as error:
@@ -38,7 +39,7 @@ def ask_health(server: ServerFile) -> Health | str:
         connection.request("GET", "/health")
         answer = connection.getresponse()
         body = answer.read()
-        return msgspec.json.decode(body, type=Health)
+        return untrusted_json.decode(body, Health)
     except (OSError, http.client.HTTPException) as error:
         return f"no answer from {server.base_url}: {error}"
     except msgspec.MsgspecError:

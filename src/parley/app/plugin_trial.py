@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, cast
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.clock import Clock, iso
 from parley.core.errors import InvalidInput, NotFound, ParleyError, PluginFailed
 from parley.core.settings import BUILTIN_PLUGINS, PluginDefaultSettings, PluginSettings, Settings
@@ -146,6 +147,6 @@ def _failed(plugin: LoadedPlugin, text: str, reason: str, printed: str) -> Parle
 def parse_config(text: str) -> dict[str, Any]:
     """A config that was given as JSON. Raises ``InvalidInput``."""
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
+        return untrusted_json.decode(text, dict[str, Any])
     except msgspec.DecodeError as error:
         raise InvalidInput(f"--config must be a JSON object: {error}", field="config") from error

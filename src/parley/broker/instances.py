@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.errors import WriterLockHeld
 from parley.serve.file_keeper import KeptFile
 from parley.serve.lock import InstanceLock, probe
@@ -75,7 +76,7 @@ def instances(folder: Path) -> list[Instance]:
             path.unlink(missing_ok=True)
             continue
         with suppress(OSError, msgspec.DecodeError):  # it has just ended, or just begun
-            found.append(msgspec.json.decode(path.read_bytes(), type=Instance))
+            found.append(untrusted_json.decode(path.read_bytes(), Instance))
     return sorted(found, key=lambda each: (each.started_at, each.instance_id))
 
 

@@ -27,6 +27,7 @@ from parley.broker.sets import change_for_each, columns_of, select_for_each
 from parley.broker.signals import Signal, signals
 from parley.broker.store import StoreMethods
 from parley.broker.tx import Row, Rule, Tx, meshes_locked
+from parley.core import untrusted_json
 from parley.core.broker_errors import BrokerRunning
 from parley.core.clock import Clock
 from parley.core.errors import (
@@ -236,9 +237,10 @@ class PostgresqlStore(StoreMethods):
                     return
                 while not self._stopping.is_set():
                     for notify in connection.notifies(timeout=0.2):
-                        signal = msgspec.json.decode(notify.payload, type=Signal)
-                        if signal.origin != self.instance:
-                            on_signal(signal)
+                        with contextlib.suppress(msgspec.DecodeError):  # anybody may speak on the channel
+                            signal = untrusted_json.decode(notify.payload, Signal)
+                            if signal.origin != self.instance:
+                                on_signal(signal)
             self._stopping.wait(0.2)
 
     def _leased(self) -> Connection:

@@ -271,6 +271,9 @@ class Broker:
         except ParleyError as error:
             self.log.warning("housekeeping_failed", code=error.code, problem=str(error))
             return None
+        except Exception as error:  # the timers of all connections go on
+            self.log.error("housekeeping_failed", exc_info=error)
+            return None
 
 
 class Line:

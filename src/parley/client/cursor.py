@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.clock import Clock, SystemClock
 from parley.core.files import PRIVATE_MODE, sync_folder
 
@@ -116,5 +117,5 @@ def _intact_records(data: bytes) -> list[_Record]:
         checksum, _, text = data[start : start + _RECORD_BYTES].rstrip().partition(b" ")
         if checksum == b"%08x" % zlib.crc32(text):
             with suppress(msgspec.MsgspecError):  # the checksum of nothing is zeros, which a file may well hold
-                found.append(msgspec.json.decode(text, type=_Record))
+                found.append(untrusted_json.decode(text, _Record))
     return found

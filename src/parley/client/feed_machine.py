@@ -19,6 +19,7 @@ import msgspec
 
 from parley.client.backoff import FEED_BACKOFF, Backoff, Random
 from parley.client.cursor import Cursor
+from parley.core import untrusted_json
 from parley.core.errors import CursorExpired, InvalidAuth, InvalidInput, MissingAuth, ParleyError, Unavailable
 from parley.core.registry import CLOSE_CODES
 from parley.core.wire_errors import UnknownRefusal
@@ -317,7 +318,7 @@ class FeedMachine:
 def _is_of_newer_kind(data: str | bytes) -> bool:
     """Whether this is a message of a type that came after this version; such are ignored."""
     try:
-        kind = msgspec.json.decode(data, type=dict[str, object]).get("type")
+        kind = untrusted_json.decode(data, dict[str, object]).get("type")
     except msgspec.MsgspecError:
         return False
     return isinstance(kind, str) and kind not in ("hello_ok", "event")

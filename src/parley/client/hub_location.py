@@ -15,6 +15,7 @@ import msgspec
 
 from parley.client.spool import spool_address
 from parley.client.steps import Exited, HubAddress, Pause, Reply, Request, Spawn, Steps, exchange
+from parley.core import untrusted_json
 from parley.core.errors import HubNotRunning, ProtocolUnknown, StartupFailed
 from parley.core.exits import Exit
 from parley.wire.answers import Health
@@ -111,7 +112,7 @@ def start_and_reach(
 
 def _read_server_file(path: Path) -> ServerFile:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=ServerFile)
+        return untrusted_json.decode(path.read_bytes(), ServerFile)
     except FileNotFoundError:
         raise HubNotRunning(f"No hub is running for {path.parent.parent}", server_file=str(path)) from None
     except (OSError, msgspec.MsgspecError) as error:
@@ -124,7 +125,7 @@ def _ask_health(base_url: str, token: str | None = None) -> Steps[Health]:
     if not isinstance(outcome, Reply):
         raise HubNotRunning(f"No hub answers at {base_url}: {outcome.message}", url=base_url) from outcome
     try:
-        health = msgspec.json.decode(outcome.body, type=Health)
+        health = untrusted_json.decode(outcome.body, Health)
     except msgspec.MsgspecError:
         raise HubNotRunning(f"What answers at {base_url} is not a hub", url=base_url) from None
     if health.protocol_version != PROTOCOL_VERSION:

@@ -20,6 +20,7 @@ from typing import Final, cast
 import msgspec
 
 from parley.client.lineage import Process, announced, announced_for, living
+from parley.core import untrusted_json
 from parley.core.agent_names import made_name
 from parley.core.files import write_atomic
 from parley.core.limits import AGENT_TEXT_CHARS_MAX
@@ -73,7 +74,7 @@ def whoami(
         return Identity(made_name(seed), program, session, False, None)
     file = workspace.agents / f"session-{hashlib.sha256(seed.encode()).hexdigest()[:16]}.json"
     with suppress(OSError, msgspec.MsgspecError):
-        kept = msgspec.json.decode(file.read_bytes(), type=_Kept)
+        kept = untrusted_json.decode(file.read_bytes(), _Kept)
         return Identity(kept.name, program, session, False, file)
     return keep_name(Identity("", program, session, False, file), made_name(seed))
 

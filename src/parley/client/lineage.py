@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.files import write_atomic
 from parley.workspace.layout import Workspace
 
@@ -115,7 +116,7 @@ def _living(workspace: Workspace, prefix: str) -> list[Announced]:
 
 def _read(path: Path) -> Announced | None:
     with suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(path.read_bytes(), type=Announced)
+        return untrusted_json.decode(path.read_bytes(), Announced)
     return None
 
 

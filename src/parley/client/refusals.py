@@ -6,18 +6,17 @@ import msgspec
 from msgspec import UNSET
 
 from parley.client.steps import Reply
+from parley.core import untrusted_json
 from parley.core.errors import ParleyError
 from parley.core.wire_errors import retold
 from parley.wire.answers import ErrorBody
-
-_decode_body = msgspec.json.Decoder(ErrorBody).decode
 
 
 def error_from(reply: Reply) -> ParleyError:
     """The error to raise: of the class that has the answer's code, with its details and its wait kept."""
     try:
-        body = _decode_body(reply.body)
-    except msgspec.MsgspecError:
+        body = untrusted_json.decode(reply.body, ErrorBody)
+    except msgspec.DecodeError:
         body = ErrorBody(error=f"The hub answered {reply.status} without a reason", code=f"HTTP_{reply.status}")
     return retold(
         body.error,

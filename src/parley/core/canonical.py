@@ -6,11 +6,14 @@ duplicate keys when decoding, whole numbers beyond 2**53 (also those written as 
 
 import json
 from collections import Counter
+from functools import partial
 from typing import Any, Final, cast
 
+import msgspec
 import rfc8785
 
 from parley.core.errors import InvalidInput
+from parley.core.untrusted_json import decode_by
 
 _INEXACT_FROM: Final = 2.0**53
 _EXPONENT_FROM: Final = 1e21
@@ -34,8 +37,8 @@ def canonical_json(value: object) -> bytes:
 def parse_strict(text: str | bytes) -> Any:
     """Decodes JSON, refusing duplicate keys and the constants NaN and Infinity."""
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        return decode_by(_loads, text)
+    except msgspec.DecodeError as error:
         raise InvalidInput(f"not valid JSON: {error}") from error
 
 
@@ -84,3 +87,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+_loads: Final = partial(json.loads, object_pairs_hook=_unique, parse_constant=_no_constant)

@@ -30,6 +30,10 @@ SEARCH_QUERY_CHARS_MAX: Final = 1_000
 """A query is typed by a person or built from a few words."""
 JSON_DEPTH_MAX: Final = 64
 """Deeper metadata is an attack on somebody's parser."""
+JSON_DOCUMENT_DEPTH_MAX: Final = 96
+"""Levels of a whole JSON text that is decoded: metadata, and room for what it is wrapped in."""
+JSON_BYTES_MAX: Final = 67_108_864
+"""Bytes of a JSON text that is decoded; a request, a frame and a file have smaller limits of their own."""
 CONTENT_BYTES_MAX: Final = 65_536
 """64 KiB of UTF-8; the schema's CHECK counts characters, of which there are never more."""
 ATTACHMENT_BYTES_MAX: Final = 16_384
@@ -99,5 +103,7 @@ INVITE_USES_MAX: Final = 10_000
 """Members that one invite may let in; more is what another invite is for."""
 MESSAGE_META_BYTES_MAX: Final = 4_096
 """What a sender lets everybody see is a label, not a payload."""
+SEALED_META_BYTES_MAX: Final = 32_768
+"""Metadata that is sealed with a message: half of what a broker carries at least."""
 INBOX_WAIT_SECONDS_MAX: Final = 25
 """How long a request for a daemon's inbox may wait for something to arrive; less than clients wait for an answer."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from parley import __version__
+from parley.core import untrusted_json
 from parley.core.clock import Clock
 from parley.core.daemon_errors import (
     DestinationUnknown,
@@ -297,7 +298,7 @@ class Daemon:
         """
         old = self.store.read_outbox(lambda db: find(db, name))
         payload = old.payload if patched is None else patched.encode()
-        meta: dict[str, Any] = msgspec.json.decode(old.meta)
+        meta = _meta_of(old)
         mentions: list[str] = msgspec.json.decode(old.mentions)
         destination = Destination(old.mesh_id, old.to_spec, old.destination_kind, old.destination_ref)
         client_id = new_client_id or new_uuid()
@@ -425,6 +426,8 @@ class Daemon:
             await self._tidy_up()
         except (ParleyError, OSError) as error:
             self.log.warning("upkeep_failed", problem=str(error))
+        except Exception as error:  # whatever it is, the next round may do without it
+            self.log.error("upkeep_failed", exc_info=error)
 
     async def _watch_disk(self) -> None:
         """Tells of a disk that is nearly full, in the log and as an event; and when there is room again."""
@@ -460,6 +463,13 @@ class Daemon:
             )
             self.feed.publish([event])
         self._pressed = share >= PRESSURE
+
+
+def _meta_of(row: OutboxRow) -> dict[str, Any]:
+    try:
+        return untrusted_json.decode(row.meta, dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"meta: {error}; no recipient would take it", field="meta", id=row.id) from error
 
 
 def _size(path: Path) -> int:

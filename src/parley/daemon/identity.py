@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.files import write_atomic
 
 SCHEMA: Final = 2
@@ -63,7 +64,7 @@ def judge_host(stored: bytes | None, host: HostId) -> Judgement:
     if stored is None:
         return Judgement("first_run", True)
     try:
-        record = msgspec.json.decode(stored, type=Record)
+        record = untrusted_json.decode(stored, Record)
     except msgspec.DecodeError:
         return Judgement("unavailable", False, "the file is damaged")
     if record.schema_version == 1:

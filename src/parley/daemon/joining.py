@@ -13,7 +13,7 @@ import httpx
 import msgspec
 from msgspec.structs import replace
 
-from parley.core import sealing
+from parley.core import sealing, untrusted_json
 from parley.core.broker_errors import InviteRefused
 from parley.core.clock import iso
 from parley.core.daemon_errors import BrokerUnreachable, MeshKeyMissing
@@ -142,7 +142,7 @@ async def _post(broker_url: str, path: str, body: Any, headers: dict[str, str], 
         raise BrokerUnreachable(f"{broker_url} does not answer: {error}", broker_url=broker_url) from error
     if reply.is_success:
         try:
-            return msgspec.json.decode(reply.content, type=answer)
+            return untrusted_json.decode(reply.content, answer)
         except msgspec.DecodeError as error:
             raise BrokerUnreachable(f"{broker_url} is not a broker: {error}", broker_url=broker_url) from error
     raise _refusal(reply)
@@ -150,7 +150,7 @@ async def _post(broker_url: str, path: str, body: Any, headers: dict[str, str], 
 
 def _refusal(reply: httpx.Response) -> ParleyError:
     try:
-        body: dict[str, Any] = msgspec.json.decode(reply.content, type=dict[str, Any])
+        body: dict[str, Any] = untrusted_json.decode(reply.content, dict[str, Any])
     except msgspec.DecodeError:
         body = {}
     text = str(body.get("error", f"The broker answered with {reply.status_code}"))

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from parley.core import sealing
+from parley.core import sealing, untrusted_json
 from parley.core.clock import stamp
 from parley.core.files import write_atomic
 
@@ -45,7 +45,7 @@ class KeyArchive:
     def load(self, now_ms: int) -> Path | None:
         """Reads the file; where a malformed one was put, if it was."""
         try:
-            found = msgspec.json.decode(self._path.read_bytes(), type=_File)
+            found = untrusted_json.decode(self._path.read_bytes(), _File)
             if found.schema_version != SCHEMA or not all(map(_is_sound, found.keys)):
                 raise ValueError("not an archive of this version")
         except FileNotFoundError:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from parley.core import sealing
+from parley.core import sealing, untrusted_json
 from parley.core.daemon_errors import MembershipsDamaged, MeshNotAttached, MeshRequired
 from parley.core.errors import SchemaTooNew
 from parley.core.files import write_atomic
@@ -92,7 +92,7 @@ class Memberships:
         except OSError as error:
             raise MembershipsDamaged(f"Cannot read {self._path}: {error.strerror}", path=str(self._path)) from error
         try:
-            found = msgspec.json.decode(data, type=_File)
+            found = untrusted_json.decode(data, _File)
         except msgspec.DecodeError as error:
             raise MembershipsDamaged(f"{self._path} is damaged", path=str(self._path)) from error
         if found.version != VERSION:

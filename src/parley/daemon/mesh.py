@@ -8,8 +8,9 @@ after a while, should it still be wanted; and the list of members is read when a
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import apsw
@@ -87,6 +88,8 @@ class Mesh:
         self._roster_changes, self._roster_read = 1, 0
         self._telling: set[asyncio.Task[None]] = set()
         self._jitter = jitter
+        self._kept_after: int | None = 0
+        """After which message to go on trying those that could not be opened; None when all were tried."""
         self._again = asyncio.Event()
         self._synced = asyncio.Event()
         self._syncing: asyncio.Task[None] | None = None
@@ -213,6 +216,7 @@ class Mesh:
 
     async def _keep_in_sync(self) -> None:
         while True:
+            await self._attempt(self._open_kept)  # also what a daemon that was stopped on the way has left
             try:
                 async with asyncio.timeout(REFRESH_SECONDS if self.membership.mesh_keys else KEYLESS_SECONDS):
                     await self._again.wait()
@@ -222,11 +226,17 @@ class Mesh:
             self._again.clear()
             if not self.runner.machine.ready:
                 continue
-            try:
-                await self.refresh()
-            except ParleyError as error:
-                self._log.warning("mesh_not_refreshed", mesh=self.slug, code=error.code, problem=str(error))
+            await self._attempt(self.refresh)
             self._synced.set()
+
+    async def _attempt(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Does a step; what goes wrong in it is done in a later round."""
+        try:
+            await step()
+        except ParleyError as error:
+            self._log.warning("mesh_not_refreshed", mesh=self.slug, code=error.code, problem=str(error))
+        except Exception as error:  # what a broker answers may have any form
+            self._log.error("mesh_not_refreshed", mesh=self.slug, exc_info=error)
 
     async def _take_keys(self) -> None:
         welcome = self.runner.machine.link.welcome
@@ -241,6 +251,7 @@ class Mesh:
         if changed != before:
             self._memberships.put(changed)
         if changed.mesh_keys != before.mesh_keys:
+            self._kept_after = 0
             await self._open_kept()
         for gift in believed.refused:
             await self.runner.ask("refuse_key", {"key_epoch": gift.key_epoch, "giver_id": gift.giver_id})
@@ -269,14 +280,22 @@ class Mesh:
             self._log.warning("key_not_given", mesh=self.slug, member_id=wanting.member_id, problem="no proof fits")
 
     async def _open_kept(self) -> None:
-        now_ms, mesh_id = self._clock.now_ms(), self.mesh_id
-        events = await self._store.write_inbox(lambda db: open_kept(db, self._open, mesh_id=mesh_id, now_ms=now_ms))
-        self._on_events(events)
+        """Tries all that could not be opened with the keys that are there now, some in each commit."""
+        while (after := self._kept_after) is not None:
+            now_ms, mesh_id = self._clock.now_ms(), self.mesh_id
+            rule = partial(open_kept, open_sealed=self._open, mesh_id=mesh_id, now_ms=now_ms, after_seq=after)
+            reopened = await self._store.write_inbox(rule)
+            self._on_events(reopened.events)
+            self._kept_after = reopened.after_seq
 
     def _open(self, message: SealedMessage) -> Opened | None:
         membership = self.membership
         archived = self._archive.seeds_of(self.mesh_id, self._clock.now_ms())
-        return open_sealed(message, membership, [membership.seed_bytes, *archived])
+        try:
+            return open_sealed(message, membership, [membership.seed_bytes, *archived])
+        except Exception as error:  # one that is not stored comes again for ever, and keeps others out
+            self._log.error("message_not_opened", mesh=self.slug, sender=message.sender_pubkey, exc_info=error)
+            return None
 
     def _end(self, error: LocalError) -> None:
         """Written down, as the next command may come when no daemon runs any more."""
@@ -324,6 +343,9 @@ class Mesh:
             events = await self._store.write_inbox(write)
         except ParleyError as error:
             self._log.warning("event_not_written", kind=told[0].kind, code=error.code)
+            return
+        except Exception as error:  # what a notice holds may be anything
+            self._log.error("event_not_written", kind=told[0].kind, exc_info=error)
             return
         self._on_events(events)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from parley.core import limits, sealing
+from parley.core import limits, sealing, untrusted_json
 from parley.core.daemon_errors import MeshKeyMissing
 from parley.core.files import write_atomic
 from parley.core.sealing import Context, Random
@@ -45,7 +45,7 @@ class OwnProfile(msgspec.Struct, frozen=True):
 def read_own(home: DaemonHome, mesh_id: str) -> OwnProfile | None:
     """What was told last; None when nothing ever was. A damaged file is the same as none."""
     try:
-        return msgspec.json.decode(home.profile(mesh_id).read_bytes(), type=OwnProfile)
+        return untrusted_json.decode(home.profile(mesh_id).read_bytes(), OwnProfile)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -77,8 +77,8 @@ def opened(membership: Membership, member_id: str, told: Any) -> dict[str, Any]:
         text = sealing.open_shared(sealed, context, mesh_key=bytes.fromhex(key.key)) if key.epoch == epoch else None
         if text is not None:
             try:
-                return msgspec.to_builtins(msgspec.json.decode(text, type=MemberProfile))
-            except (msgspec.DecodeError, UnicodeDecodeError):
+                return msgspec.to_builtins(untrusted_json.decode(text, MemberProfile))
+            except msgspec.DecodeError:
                 return {}
     return {}
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.daemon_errors import DestinationUnknown, MeshRequired, MeshUnreachable
 from parley.core.errors import InvalidInput
 from parley.core.files import write_atomic
@@ -86,7 +87,7 @@ def peers_of(members: list[dict[str, Any]]) -> list[Peer]:
 def read_roster(home: DaemonHome, mesh_id: str, slug: str) -> Roster:
     """What the broker told last, also before this start: a name means the same while it is away."""
     try:
-        peers = msgspec.json.decode(home.roster(mesh_id).read_bytes(), type=list[Peer])
+        peers = untrusted_json.decode(home.roster(mesh_id).read_bytes(), list[Peer])
     except (OSError, msgspec.DecodeError):
         return Roster(mesh_id, slug)
     return Roster(mesh_id, slug, peers)

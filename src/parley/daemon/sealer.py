@@ -8,8 +8,11 @@ from typing import Any
 
 import msgspec
 
-from parley.core import sealing
+from parley.core import sealing, untrusted_json
 from parley.core.daemon_errors import MeshKeyMissing
+from parley.core.errors import Refused
+from parley.core.limits import SEALED_META_BYTES_MAX
+from parley.core.metadata import check_metadata
 from parley.core.sealing import Context, Random
 from parley.daemon.inbox.receive import Opened, SealedMessage
 from parley.daemon.memberships import Membership
@@ -24,7 +27,9 @@ class _Inside(msgspec.Struct, frozen=True):
 
 
 def seal(message: Message, membership: Membership, random: Random) -> Sealed:
-    """The message as the broker will carry it. Raises ``MeshKeyMissing`` while the member has no mesh key yet."""
+    """The message as the broker will carry it. Raises ``MeshKeyMissing`` while the member has no mesh key yet, and
+    ``InvalidInput`` or ``PayloadTooLarge`` for metadata that no recipient would take."""
+    _check_meta(message.meta)
     where = message.destination
     pubkey = membership.pubkey
     context = Context(where.mesh_id, where.kind, where.ref, pubkey, message.reply_to_id or "")
@@ -54,11 +59,17 @@ def open_sealed(message: SealedMessage, membership: Membership, seeds: Iterable[
         if inside is None:
             continue
         try:
-            found = msgspec.json.decode(inside, type=_Inside)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            found = untrusted_json.decode(inside, _Inside)
+            _check_meta(found.meta)
+        except (msgspec.DecodeError, Refused):
             return None  # sealed by a member, but not by a program that speaks as ours do
         return Opened(found.body, found.meta)
     return None
+
+
+def _check_meta(meta: dict[str, Any]) -> None:
+    """Judged by who sends it and again by who receives it, since a sender's program may be any."""
+    check_metadata("meta", meta, SEALED_META_BYTES_MAX, field="meta")
 
 
 def _attempts(

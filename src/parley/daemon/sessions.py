@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from parley.core import untrusted_json
 from parley.core.files import write_atomic
 from parley.wire.broker import Key
 
@@ -73,7 +74,7 @@ class Sessions:
     def load(self) -> None:
         """Reads the file. One that is damaged is the same as none: programs register again."""
         try:
-            found = msgspec.json.decode(self._path.read_bytes(), type=list[Session])
+            found = untrusted_json.decode(self._path.read_bytes(), list[Session])
         except (OSError, msgspec.DecodeError):
             found = []
         self._sessions = {each.digest: each for each in found}

@@ -20,6 +20,7 @@ import msgspec
 
 from parley.core.errors import InvalidAuth, NotFound, ParleyError, PayloadTooLarge, SpoolRefused
 from parley.core.files import write_atomic
+from parley.core.untrusted_json import decode_by
 from parley.wire.answers import error_body
 from parley.wire.spool import (
     ALIVE_NAME,
@@ -193,8 +194,8 @@ class Spool:
         if not self._hub.tokens.verify(purpose, payload, signature):
             raise InvalidAuth("The file is not signed with this workspace's token")
         try:
-            request = _decode(payload)
-        except msgspec.MsgspecError as error:
+            request = decode_by(_decode, payload)
+        except msgspec.DecodeError as error:
             raise SpoolRefused(f"The file holds no request: {error}", reason="malformed") from error
         reason = refusal_reason(
             request, name, now_ms=self._hub.clock.now_ms(), started_ms=self._started_ms, seen=self._seen

@@ -23,6 +23,7 @@ from parley.core.errors import (
     ParleyError,
 )
 from parley.core.limits import SUBSCRIPTIONS_MAX
+from parley.core.untrusted_json import decode_by
 from parley.hub.feed import Subscriber
 from parley.hub.http.door import Proof
 from parley.hub.replay import Filter, frame, read_batch
@@ -308,8 +309,8 @@ class _BadHello(Exception):
 def _parse_hello(message: bytes) -> tuple[int | None, Subscriptions | None]:
     """The cursor and the subscriptions of a hello; ``None`` instead of subscriptions stands for everything."""
     try:
-        fields = _decode_json(message)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        fields = decode_by(_decode_json, message)
+    except msgspec.DecodeError:
         raise _BadHello("Invalid JSON") from None
     if not isinstance(fields, dict) or cast("dict[str, Any]", fields).get("type") != "hello":
         raise _BadHello("Expected hello message")

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.files import write_atomic
 
 KEPT_SECONDS: Final = 7 * 24 * 3600.0
@@ -26,7 +27,7 @@ _FOLDER_MODE: Final = 0o700
 def chosen_before(folder: Path, agent: str, key: str) -> list[str] | None:
     """What this agent's first call with the key chose; None if there was none, or nothing is known of it."""
     with suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(_file(folder, agent, key).read_bytes(), type=list[str])
+        return untrusted_json.decode(_file(folder, agent, key).read_bytes(), list[str])
     return None
 
 

@@ -8,9 +8,11 @@ id of the question where one can be made out.
 import json
 from typing import Any, Final, Self, cast
 
+import msgspec
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from parley.core.untrusted_json import decode_by
 from parley.mcp.wire import Incoming, Outgoing
 
 _NO_JSON: Final = "json_invalid"
@@ -51,8 +53,8 @@ def refusal(line: str, *, no_json: bool) -> dict[str, Any] | None:
     """
     found: dict[str, Any] = {}
     try:
-        read = json.loads(line)
-    except (ValueError, RecursionError):
+        read: Any = decode_by(json.loads, line)
+    except msgspec.DecodeError:
         if not line.strip():
             return None
     else:

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.clock import Clock
 from parley.core.errors import InvalidInput, PluginFailed
 from parley.core.limits import ATTACHMENT_BYTES_MAX
@@ -253,8 +254,8 @@ class PluginSession:
     def _receive(self, jail: Jail, seconds: float) -> Answer:
         line = jail.receive_line(seconds)
         try:
-            answer = msgspec.json.decode(line, type=Answer)
-        except (msgspec.DecodeError, RecursionError) as error:
+            answer = untrusted_json.decode(line, Answer)
+        except msgspec.DecodeError as error:
             raise JailError("ended", f"it wrote something that is no answer: {error}") from None
         if answer.number != self._number:
             raise JailError("ended", f"it gave answer {answer.number} where answer {self._number} was due")

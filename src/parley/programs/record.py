@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.errors import SetupRefused
 from parley.core.files import PRIVATE_MODE, write_atomic
 from parley.programs.json_file import Facts
@@ -40,7 +41,7 @@ class Record:
     def read(self) -> dict[str, Before]:
         """What is known of each file, by its path. Raises ``SetupRefused`` if the record is damaged."""
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=_RecordFile).files
+            return untrusted_json.decode(self.path.read_bytes(), _RecordFile).files
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.MsgspecError) as error:

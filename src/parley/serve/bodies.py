@@ -13,6 +13,7 @@ from parley.core.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
+from parley.core.untrusted_json import decode_by
 from parley.wire.validation_errors import invalid
 
 T = TypeVar("T")
@@ -49,11 +50,11 @@ def require_json(content_type: bytes) -> None:
 def decode_body(decode: Callable[[bytes], T], data: bytes) -> T:
     """The body in its type. Raises ``InvalidInput``, which names the member that is wrong."""
     try:
-        return decode(data)
+        return decode_by(decode, data)
     except msgspec.ValidationError as error:
         raise invalid(error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise InvalidInput("The body is not valid JSON in UTF-8") from None
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"The body is not valid JSON in UTF-8: {error}") from None
 
 
 def refusal_headers(error: ParleyError) -> list[tuple[bytes, bytes]]:

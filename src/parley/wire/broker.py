@@ -29,6 +29,7 @@ from msgspec import Meta
 from parley.core import limits
 from parley.core.errors import InvalidInput, ParleyError
 from parley.core.fingerprint import request_fingerprint
+from parley.core.untrusted_json import decode_by
 from parley.wire.requests import ClientKey, Id
 
 PROTOCOL_VERSION: Final = 1
@@ -47,6 +48,8 @@ REFERENCE_PATTERN: Final = rf"^[^\x00-\x1f\x7f]+{_END}"
 Key = Annotated[str, Meta(pattern=KEY_PATTERN, description="32 bytes in hexadecimal")]
 """A public key, a nonce or a fingerprint."""
 Signature = Annotated[str, Meta(pattern=SIGNATURE_PATTERN, description="64 bytes in hexadecimal")]
+Number = Annotated[int, Meta(ge=0, le=limits.VERSION_MAX)]
+"""Counts, times and ids: what every store and every reader of JSON holds exactly."""
 Reference = Annotated[str, Meta(min_length=1, max_length=limits.DESTINATION_CHARS_MAX, pattern=REFERENCE_PATTERN)]
 """A topic's name, a member's public key, ``*`` for everybody or ``@`` and a group's name."""
 
@@ -82,13 +85,13 @@ class Welcome(msgspec.Struct, frozen=True, tag_field="type", tag="welcome"):
     role: str
     mesh_id: str
     mesh_slug: str
-    key_epoch: int
-    inline_bytes_max: int
+    key_epoch: Number
+    inline_bytes_max: Number
     """Largest body of a message, in bytes."""
-    window: int
+    window: Number
     """Deliveries, and sends, that may be unacknowledged at once."""
-    lease_ms: int
-    heartbeat_ms: int
+    lease_ms: Number
+    heartbeat_ms: Number
     """Either side closes when it has heard nothing for two and a half times this."""
     broker_version: str = ""
 
@@ -126,7 +129,7 @@ class Send(msgspec.Struct, frozen=True, tag_field="type", tag="send"):
     meta: dict[str, Any] = {}
     """What the sender lets everybody see who carries the message."""
     mentions: Annotated[list[Key], Meta(max_length=limits.MENTIONS_MAX)] = []
-    key_epoch: int | None = None
+    key_epoch: Number | None = None
     """Which mesh key sealed the body; None when it is sealed to its one recipient."""
     sender_key: Key | None = None
     """Which key of the sender sealed the body, be it one that was replaced since; None is its newest."""
@@ -138,7 +141,7 @@ class Accepted(msgspec.Struct, frozen=True, tag_field="type", tag="accepted", om
     client_message_id: str
     status: Literal[200, 201]
     broker_message_id: str
-    history_id: int
+    history_id: Number
     duplicate: bool
     history_available: bool = True
     first_seen_at: str = ""
@@ -161,14 +164,14 @@ class RefusedSend(msgspec.Struct, frozen=True, tag_field="type", tag="refused"):
 
     client_message_id: str
     problem: Problem
-    retry_after_ms: int | None = None
+    retry_after_ms: Number | None = None
 
 
 class CarriedMessage(msgspec.Struct, frozen=True):
     """A message as its recipients get it."""
 
     broker_message_id: str
-    history_id: int
+    history_id: Number
     client_message_id: str
     sender: str
     """The sender's public key when it sent the message."""
@@ -181,14 +184,14 @@ class CarriedMessage(msgspec.Struct, frozen=True):
     accepted_at: str
     reply_to: str | None = None
     meta: dict[str, Any] = {}
-    key_epoch: int | None = None
+    key_epoch: Number | None = None
 
 
 class Push(msgspec.Struct, frozen=True, tag_field="type", tag="push"):
     """One delivery. It comes again unless it is acknowledged within the lease."""
 
-    delivery_id: int
-    attempt: int
+    delivery_id: Number
+    attempt: Number
     mentioned: bool
     message: CarriedMessage
 
@@ -196,7 +199,7 @@ class Push(msgspec.Struct, frozen=True, tag_field="type", tag="push"):
 class DeliveryAcked(msgspec.Struct, frozen=True):
     """One delivery that is on the recipient's disk, whether or not it could be read."""
 
-    delivery_id: int
+    delivery_id: Number
     status: DeliveryStatus = "stored"
 
 
@@ -209,7 +212,7 @@ class DeliveryAck(msgspec.Struct, frozen=True, tag_field="type", tag="delivery_a
 class Request(msgspec.Struct, frozen=True, tag_field="type", tag="request"):
     """A call of one of the broker's methods. ``id`` is the caller's, and comes back in the answer."""
 
-    id: int
+    id: Number
     method: str
     params: dict[str, Any] = {}
 
@@ -217,7 +220,7 @@ class Request(msgspec.Struct, frozen=True, tag_field="type", tag="request"):
 class Answer(msgspec.Struct, frozen=True, tag_field="type", tag="answer"):
     """The answer to a request: a result, or a problem."""
 
-    id: int
+    id: Number
     result: Any = None
     problem: Problem | None = None
 
@@ -232,13 +235,13 @@ class Notice(msgspec.Struct, frozen=True, tag_field="type", tag="notice"):
 class Ping(msgspec.Struct, frozen=True, tag_field="type", tag="ping"):
     """Is anybody there? Answered by ``pong`` with the same number."""
 
-    id: int
+    id: Number
 
 
 class Pong(msgspec.Struct, frozen=True, tag_field="type", tag="pong"):
     """Here."""
 
-    id: int
+    id: Number
 
 
 class ErrorFrame(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
@@ -322,6 +325,6 @@ def wire_fingerprint(send: Send, body: bytes | None = None) -> bytes:
 
 def _decoded(decoder: msgspec.json.Decoder[Any], data: bytes | str) -> Any:
     try:
-        return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return decode_by(decoder.decode, data)
+    except msgspec.DecodeError as error:
         raise InvalidInput(f"not a frame of this protocol: {error}") from error

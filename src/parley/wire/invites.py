@@ -26,7 +26,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from parley.core import limits, sealing
+from parley.core import limits, sealing, untrusted_json
 from parley.core.clock import parse_iso
 from parley.core.errors import InvalidInput
 from parley.wire.broker import Key, Signature
@@ -123,7 +123,7 @@ def decode_invite(text: str) -> tuple[Invite, bytes]:
         raise InvalidInput(f"an invite has at most {limits.INVITE_CHARS_MAX} characters", field="invite")
     public, _, end = text.partition(".")
     try:
-        invite = msgspec.json.decode(_from_base64url(public.removeprefix(PREFIX)), type=Invite)
+        invite = untrusted_json.decode(_from_base64url(public.removeprefix(PREFIX)), Invite)
         parse_iso(invite.expires_at)
         end_bytes = _from_base64url(end)
     except (msgspec.DecodeError, binascii.Error, ValueError) as error:

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.signing import sign
 
 REQUESTS_NAME: Final = "requests"
@@ -66,7 +67,7 @@ def read_answer(data: bytes, token: str) -> SpoolAnswer | None:
     if not hmac.compare_digest(signature, sign(token.encode(), _ANSWER, payload)):
         return None
     try:
-        return msgspec.json.decode(payload, type=SpoolAnswer)
+        return untrusted_json.decode(payload, SpoolAnswer)
     except msgspec.MsgspecError:
         return None
 

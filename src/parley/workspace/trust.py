@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.errors import ConfigInvalid, ServiceUnavailable
 from parley.core.files import PRIVATE_MODE, write_atomic
 from parley.workspace.plugins import Measured
@@ -89,7 +90,7 @@ class TrustStore:
             if about.st_uid != os.geteuid() or about.st_mode & _OTHERS_MAY_WRITE:
                 raise self._unbelievable("can be written by somebody else")
             try:
-                return msgspec.json.decode(file.read(), type=_TrustFile)
+                return untrusted_json.decode(file.read(), _TrustFile)
             except (OSError, msgspec.DecodeError) as error:
                 raise self._unbelievable(f"is damaged: {error}") from error
 

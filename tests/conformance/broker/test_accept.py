@@ -1,6 +1,7 @@
 """Accepting, phase by phase: authentication, B0, B1, B2, B3; and no refusal leaves an id behind."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -113,6 +114,7 @@ def test_a_member_of_one_mesh_is_nobody_in_another(circle: Circle) -> None:
     [
         (make_send(body=b"x" * (64 * 1024 + 1)), "PAYLOAD_TOO_LARGE", 413),
         (make_send(meta={"a": "x" * 5000}), "PAYLOAD_TOO_LARGE", 413),
+        (make_send(meta=json.loads('{"a": ' * 65 + "1" + "}" * 65)), "INVALID_INPUT", 400),
         (Send("c1", "dm", key("bob"), "not base64!", "0" * 64), "INVALID_INPUT", 400),
         (Send("c1", "dm", key("bob"), "aGVsbG8=", "0" * 64), "INVALID_INPUT", 400),
         (
@@ -121,7 +123,7 @@ def test_a_member_of_one_mesh_is_nobody_in_another(circle: Circle) -> None:
             400,
         ),
     ],
-    ids=["too large", "meta too large", "not base64", "forged fingerprint", "queue without a mark"],
+    ids=["too large", "meta too large", "meta too deep", "not base64", "forged fingerprint", "queue without a mark"],
 )
 def test_b1_what_is_not_well_formed_is_refused_and_its_id_is_free(
     circle: Circle, send: Send, code: str, status: int

@@ -4,9 +4,9 @@ import pytest
 
 from parley.broker.calls import AcceptMessage, AcknowledgeDeliveries, ClaimDeliveries
 from parley.broker.rules.deliver import expire
-from parley.broker.rules.members import end_membership
+from parley.broker.rules.members import Ending, end_membership
 from parley.broker.rules.presence import set_presence
-from parley.wire.broker import DeliveryAcked
+from parley.wire.broker import DeliveryAcked, decode_from_broker, encode_frame
 from tests.conformance.broker.circle import Circle, acknowledge, key, make_send, release
 
 
@@ -160,6 +160,46 @@ def test_what_waits_for_somebody_who_is_gone_is_dead_and_says_why(circle: Circle
     circle.store.call(lambda tx: end_membership(tx, circle.mesh_id, circle.bob.member_id, "revoked"))
     assert circle.rows("SELECT state, reason FROM delivery_queue") == [("dead", "recipient_gone")] * 2
     assert circle.claim(circle.bob) == []
+
+
+@pytest.mark.parametrize("how", ["banned", "revoked"])
+def test_m1_what_is_queued_from_somebody_who_is_put_out_is_dead_and_says_why(circle: Circle, how: Ending) -> None:
+    for number in range(3):
+        circle.accepted(circle.bob, make_send(f"b{number}", ref=key("ann")))
+    circle.accepted(circle.bob, make_send("all", kind="queue", ref="*"))
+    circle.accepted(circle.cid, make_send("other", ref=key("ann")))
+    (got,) = circle.claim(circle.ann, count=1)
+    circle.acknowledge(circle.ann, got)
+    (leased,) = circle.claim(circle.ann, count=1)
+    circle.store.call(lambda tx: end_membership(tx, circle.mesh_id, circle.bob.member_id, how))
+    rows = circle.rows(
+        "SELECT h.client_message_id, d.state, d.reason FROM delivery_queue AS d JOIN message_history AS h"
+        " ON h.broker_message_id = d.broker_message_id ORDER BY d.delivery_id"
+    )
+    dead = ("dead", "sender_gone")
+    assert rows == [
+        ("b0", "delivered", None),
+        *((name, *dead) for name in ("b1", "b2", "all", "all")),
+        ("other", "queued", None),
+    ]
+    assert [push.message.client_message_id for push in circle.claim(circle.ann, "again")] == ["other"]
+    assert circle.claim(circle.cid) == []
+    assert circle.acknowledge(circle.ann, leased) == 1  # what is on the recipient's disk is delivered
+
+
+def test_what_is_queued_from_somebody_who_leaves_still_arrives(circle: Circle) -> None:
+    circle.accepted(circle.bob, make_send("bye", ref=key("ann")))
+    circle.store.call(lambda tx: end_membership(tx, circle.mesh_id, circle.bob.member_id, "left"))
+    assert [push.message.client_message_id for push in circle.claim(circle.ann)] == ["bye"]
+
+
+def test_m1_metadata_that_was_taken_before_its_depth_was_looked_at_holds_up_nothing(circle: Circle) -> None:
+    send_some(circle, "next", "next")
+    deep = '{"a": ' * 900 + "1" + "}" * 900
+    circle.store.call(lambda tx: tx.run("UPDATE message_history SET meta = ? WHERE client_message_id = ?", deep, "c0"))
+    pushes = circle.claim(circle.bob)
+    assert [(push.message.client_message_id, push.message.meta) for push in pushes] == [("c0", {}), ("c1", {})]
+    assert [decode_from_broker(encode_frame(push)) for push in pushes] == pushes
 
 
 def test_connections_that_claim_together_never_get_the_same(circle: Circle) -> None:

@@ -79,8 +79,8 @@ def test_what_cannot_be_opened_is_kept_flagged_and_acknowledged_as_such(inbox: a
 
 def test_what_was_kept_is_opened_when_a_key_arrives(inbox: apsw.Connection) -> None:
     arrive(inbox, push(1), opener=opens_nothing)
-    assert commit(inbox, lambda db: open_kept(db, opens_nothing, mesh_id="mesh_1", now_ms=NOW)) == []
-    (event,) = commit(inbox, lambda db: open_kept(db, opens, mesh_id="mesh_1", now_ms=NOW))
+    assert commit(inbox, lambda db: open_kept(db, opens_nothing, mesh_id="mesh_1", now_ms=NOW)) == ([], None)
+    ((event,), _) = commit(inbox, lambda db: open_kept(db, opens, mesh_id="mesh_1", now_ms=NOW))
     assert event.kind == "message_opened"
     assert bodies(inbox) == ["hello"]
     assert [each.body for each in search(inbox, "hello", Filter(), 10)] == ["hello"]

@@ -36,6 +36,7 @@ from parley.core.errors import (
 )
 from parley.core.fingerprint import fingerprint_prefix
 from parley.core.limits import MESSAGE_META_BYTES_MAX
+from parley.core.metadata import check_metadata
 from parley.wire.broker import Accepted, RefusedSend, Send, body_bytes, problem_of, wire_fingerprint
 
 MESSAGE: Final = "bm_"
@@ -233,8 +234,7 @@ def _well_formed(case: _Case, policy: Policy) -> None:
         raise InvalidInput("The body is not base64, or a part of the message cannot be hashed", field="body")
     if len(body) > policy.inline_bytes_max:
         raise PayloadTooLarge("The body is too large", bytes=len(body), bytes_max=policy.inline_bytes_max)
-    if len(msgspec.json.encode(send.meta)) > MESSAGE_META_BYTES_MAX:
-        raise PayloadTooLarge("meta is too large", field="meta", bytes_max=MESSAGE_META_BYTES_MAX)
+    check_metadata("meta", send.meta, MESSAGE_META_BYTES_MAX, field="meta")
     if send.fingerprint != fingerprint.hex():
         raise InvalidInput("The fingerprint is not that of the message", field="fingerprint")
     case.body = body

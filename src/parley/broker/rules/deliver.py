@@ -6,13 +6,14 @@ acknowledgement counts whoever holds the lease by then: what is on the recipient
 
 import base64
 from collections.abc import Sequence
-from typing import Final, NamedTuple
-
-import msgspec
+from typing import Any, Final, NamedTuple
 
 from parley.broker.rules.parts import parts_without_repetition
 from parley.broker.tx import Row, Tx
+from parley.core import untrusted_json
 from parley.core.clock import iso
+from parley.core.limits import JSON_DEPTH_MAX
+from parley.core.untrusted_json import is_deeper
 from parley.wire.broker import CarriedMessage, DeliveryAcked, Push
 
 _RANK_MAX: Final = {"idle": 2, "working": 0, "dnd": 0}
@@ -39,6 +40,10 @@ _DELIVERED: Final = (
     " RETURNING delivery_id, recipient_id"
 )
 _PRESENCE: Final = "SELECT status, until_ms FROM presence WHERE member_id = ?"
+_END: Final = (
+    "UPDATE delivery_queue SET state = 'dead', reason = ?, settled_ms = ?, leased_by = NULL, lease_until_ms = NULL"
+    " WHERE state IN ('queued', 'leased')"
+)
 _QUEUED: Final = "SET state = 'queued', leased_by = NULL, lease_until_ms = NULL"
 
 
@@ -109,12 +114,17 @@ def expire(tx: Tx, lease_ms: int) -> tuple[str, ...]:
     return tuple(sorted(row[0] for row in found))
 
 
-def end_deliveries(tx: Tx, recipient_id: str, reason: str) -> int:
-    """What the recipient has not got by now it never will."""
+def end_deliveries_to(tx: Tx, member_id: str) -> int:
+    """What the member has not got by now it never will."""
+    return tx.run(f"{_END} AND recipient_id = ?", *("recipient_gone", tx.now_ms, member_id))
+
+
+def end_deliveries_from(tx: Tx, mesh_id: str, member_id: str) -> int:
+    """What nobody has got of the member by now nobody ever will. Recipients are named, as their index holds them."""
     return tx.run(
-        "UPDATE delivery_queue SET state = 'dead', reason = ?, settled_ms = ?, leased_by = NULL, lease_until_ms = NULL"
-        " WHERE recipient_id = ? AND state IN ('queued', 'leased')",
-        *(reason, tx.now_ms, recipient_id),
+        f"{_END} AND recipient_id IN (SELECT member_id FROM member WHERE mesh_id = ?) AND EXISTS (SELECT 1 FROM"
+        " message_history AS h WHERE h.broker_message_id = delivery_queue.broker_message_id AND h.sender_id = ?)",
+        *("sender_gone", tx.now_ms, mesh_id, member_id),
     )
 
 
@@ -144,7 +154,12 @@ def _push(row: Row) -> Push:
         body=base64.b64encode(row[12]).decode(),
         accepted_at=iso(row[13]),
         reply_to=row[14],
-        meta=msgspec.json.decode(row[15]),
+        meta=_meta(row[15]),
         key_epoch=row[16],
     )
     return Push(row[0], row[1], bool(row[2]), message)
+
+
+def _meta(text: str) -> dict[str, Any]:
+    """Accepted before its depth was looked at, it may be more than a daemon takes: the message goes without it."""
+    return {} if is_deeper(text.encode(), JSON_DEPTH_MAX) else untrusted_json.decode(text, dict[str, Any])

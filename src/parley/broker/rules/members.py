@@ -8,7 +8,7 @@ accepted after that, and nothing more is queued for it.
 from typing import Final, Literal, NamedTuple
 
 from parley.broker.policy import Policy
-from parley.broker.rules.deliver import end_deliveries
+from parley.broker.rules.deliver import end_deliveries_from, end_deliveries_to
 from parley.broker.tx import Row, Tx
 from parley.core.broker_errors import InviteRefused, MembershipEnded, NoSuchDestination, NotAllowed, QuotaExceeded
 from parley.core.errors import InvalidInput, NotFound
@@ -119,7 +119,8 @@ def add_member(
 
 
 def end_membership(tx: Tx, mesh_id: str, member_id: str, how: Ending) -> Member:
-    """Ends the membership and what is queued for it, and asks for a new mesh key.
+    """Ends the membership and what is queued for it, and asks for a new mesh key. Of a member who is put out, what it
+    sent and nobody has got yet ends as well; who leaves by itself has said it.
 
     The last owner cannot go while there are others, who would be left without one.
     """
@@ -132,7 +133,9 @@ def end_membership(tx: Tx, mesh_id: str, member_id: str, how: Ending) -> Member:
         tx.run("UPDATE member SET state = ?, ended_ms = ? WHERE member_id = ?", *(how, tx.now_ms, member_id))
     for table in ("topic_subscription", "group_member"):
         tx.run(f"DELETE FROM {table} WHERE member_id = ?", member_id)
-    end_deliveries(tx, member_id, "recipient_gone")
+    end_deliveries_to(tx, member_id)
+    if how != "left":
+        end_deliveries_from(tx, mesh_id, member_id)
     if member.state == "active":
         tx.run("UPDATE mesh SET key_epoch = key_epoch + 1 WHERE mesh_id = ?", mesh_id)
     return get_member(tx, mesh_id, member_id)

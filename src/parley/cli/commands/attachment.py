@@ -71,7 +71,7 @@ def list_attachments(
 def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"--value-json is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise InvalidInput("--value-json must be a JSON object.")

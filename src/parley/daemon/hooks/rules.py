@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.daemon.hooks.redaction import Path, redact
 from parley.daemon.inbox.events import DaemonEvent
 from parley.daemon.inbox.reading import InboxMessage
@@ -82,7 +83,9 @@ def hooks_for(event: DaemonEvent, message: InboxMessage | None) -> list[str]:
     if event.kind == "broker_status":
         status = event.data.get("status")
         return {"open": ["on-reconnect"], "reconnecting": ["on-disconnect"]}.get(str(status), [])
-    if event.kind not in ("message", "message_opened") or message is None or BY_HOOK in message.meta:
+    if event.kind not in ("message", "message_opened") or message is None or message.body is None:
+        return []
+    if BY_HOOK in message.meta:
         return []
     if event.data.get("refilled"):
         return []  # it ran them when it came first
@@ -117,8 +120,8 @@ def parse_output(stdout: bytes) -> HookOutput | None:
     if not text:
         return HookOutput()
     try:
-        output = msgspec.json.decode(text, type=HookOutput)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        output = untrusted_json.decode(text, HookOutput)
+    except msgspec.DecodeError:
         return None
     return output if len(output.calls) <= CALLS_MAX else None
 
@@ -126,8 +129,8 @@ def parse_output(stdout: bytes) -> HookOutput | None:
 def parse_verdict(stdout: bytes) -> Verdict | None:
     """What a hook says of a message; to print nothing is to let it go. None for what is not of the form."""
     try:
-        return msgspec.json.decode(stdout.strip() or b"{}", type=Verdict)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return untrusted_json.decode(stdout.strip() or b"{}", Verdict)
+    except msgspec.DecodeError:
         return None
 
 

@@ -142,9 +142,12 @@ class HookRunner:
         messages = self._daemon.store.read_inbox(lambda db: messages_at(db, seqs)) if seqs else {}
         for event in events:
             message = None if event.inbox_seq is None else messages.get(event.inbox_seq)
-            for name in hooks_for(event, message):
-                if (event.event_id, name) not in self._run_before:
-                    await self._begin(name, event, message)
+            try:
+                for name in hooks_for(event, message):
+                    if (event.event_id, name) not in self._run_before:
+                        await self._begin(name, event, message)
+            except Exception as error:  # one event must not keep the hooks from all that come after it
+                self._daemon.log.error("hooks_not_run", event_id=event.event_id, exc_info=error)
             self._cursor = event.event_id
 
     async def _begin(self, name: str, event: DaemonEvent, message: InboxMessage | None) -> None:

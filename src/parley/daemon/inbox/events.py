@@ -5,6 +5,8 @@ from typing import Any, Final, Literal
 import apsw
 import msgspec
 
+from parley.core import untrusted_json
+
 EventKind = Literal[
     "message",
     "decrypt_failed",
@@ -82,5 +84,9 @@ def prune_events(db: apsw.Connection, *, before_ms: int) -> int:
 
 
 def _event(row: tuple[Any, ...]) -> DaemonEvent:
-    values: tuple[Any, ...] = (*row[:5], msgspec.json.decode(row[5]))
+    try:
+        data = untrusted_json.decode(row[5], dict[str, Any])
+    except msgspec.DecodeError:
+        data = {"unreadable": True}  # a notice that a broker nested too deep, from before that was looked at
+    values: tuple[Any, ...] = (*row[:5], data)
     return DaemonEvent(*values)

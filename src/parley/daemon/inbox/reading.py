@@ -7,6 +7,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.daemon_errors import RowNotFound
 from parley.wire.broker import DestinationKind, Priority
 
@@ -34,7 +35,7 @@ _COUNTS: Final = "SELECT unseen, sealed FROM inbox_count"
 
 
 class InboxMessage(msgspec.Struct, frozen=True):
-    """A message that arrived. ``body`` is None while no key opens it."""
+    """A message that arrived. ``body`` is None while no key opens it, or when what it holds cannot be read."""
 
     seq: int
     id: str
@@ -143,5 +144,10 @@ def _messages(rows: Iterable[Any], fits: Fits = lambda message: True) -> list[In
 
 
 def _message(row: tuple[Any, ...]) -> InboxMessage:
-    values: tuple[Any, ...] = (*row[:14], bool(row[14]), row[15], msgspec.json.decode(row[16]), *row[17:])
+    body, meta = row[15], {}
+    try:
+        meta = untrusted_json.decode(row[16], dict[str, Any])
+    except msgspec.DecodeError:
+        body = None  # stored before metadata was judged on arrival; whoever passed it on would fail, too
+    values: tuple[Any, ...] = (*row[:14], bool(row[14]), body, meta, *row[17:])
     return InboxMessage(*values)

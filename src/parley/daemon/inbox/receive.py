@@ -17,6 +17,8 @@ from parley.daemon.inbox.events import DaemonEvent, append_event
 from parley.daemon.inbox.renewal import was_lost
 from parley.wire.broker import CarriedMessage, DeliveryStatus, Push
 
+REOPENED_MAX: Final = 64
+"""Messages that are tried again in one transaction, so that no other write waits long for its turn."""
 _INSERT: Final = (
     "INSERT INTO inbox (id, mesh_id, client_message_id, broker_message_id, history_id, sender_id, sender_pubkey,"
     " sender_name, recipient_id, destination_kind, destination_ref, priority, reply_to_id, mentioned, body, meta,"
@@ -30,7 +32,7 @@ _STATUS: Final = (
 )
 _SEALED: Final = (
     "SELECT seq, sender_name, sender_pubkey, destination_kind, destination_ref, coalesce(reply_to_id, ''),"
-    " key_epoch, sealed FROM inbox WHERE mesh_id = ? AND sealed IS NOT NULL ORDER BY seq LIMIT ?"
+    " key_epoch, sealed FROM inbox WHERE mesh_id = ? AND seq > ? AND sealed IS NOT NULL ORDER BY seq LIMIT ?"
 )
 _OPEN: Final = "UPDATE inbox SET body = ?, meta = ?, sealed = NULL WHERE seq = ?"
 
@@ -92,19 +94,32 @@ def receive(
     return Received(push.delivery_id, "undecryptable" if opened is None else "stored", event)
 
 
+class Reopened(NamedTuple):
+    """One event for each message that can be read now, and after which message to go on; None when all were tried."""
+
+    events: list[DaemonEvent]
+    after_seq: int | None
+
+
 def open_kept(
-    db: apsw.Connection, open_sealed: Opener, *, mesh_id: str, now_ms: int, limit: int = 1000
-) -> list[DaemonEvent]:
-    """Tries what could not be opened again, after a key arrived. One event for each that can be read now."""
+    db: apsw.Connection,
+    open_sealed: Opener,
+    *,
+    mesh_id: str,
+    now_ms: int,
+    after_seq: int = 0,
+    limit: int = REOPENED_MAX,
+) -> Reopened:
+    """Tries the next messages that could not be opened again, after a key arrived."""
     events: list[DaemonEvent] = []
-    rows: list[Any] = db.execute(_SEALED, (mesh_id, limit)).fetchall()
+    rows: list[Any] = db.execute(_SEALED, (mesh_id, after_seq, limit)).fetchall()
     for seq, name, *parts in rows:
         opened = open_sealed(SealedMessage(*parts))
         if opened is not None:
             db.execute(_OPEN, (opened.body, msgspec.json.encode(opened.meta).decode(), seq))
             data = {"sender_name": name}
             events.append(append_event(db, "message_opened", data, now_ms=now_ms, mesh_id=mesh_id, inbox_seq=seq))
-    return events
+    return Reopened(events, int(rows[-1][0]) if len(rows) == limit else None)
 
 
 def sealed_of(message: CarriedMessage) -> bytes:

@@ -5,15 +5,16 @@ Ids must follow each other, so a range of them that was planned from both ends o
 missing.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from parley.core import untrusted_json
 from parley.pipeline.audit.copies import HubCopy
 from parley.pipeline.audit.file_checks import look_into
 from parley.pipeline.audit.findings import FINDING_DDL, Finding, Found, collect, tell
@@ -137,7 +138,6 @@ def _times(db_id: str, before: str, batch: pa.RecordBatch) -> Iterator[Finding]:
 
 def _payload(text: str) -> dict[str, Any]:
     try:
-        payload: Any = json.loads(text)
-    except ValueError:
+        return untrusted_json.decode(text, dict[str, Any])
+    except msgspec.DecodeError:
         return {}
-    return cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.errors import InvalidInput, NotFound, PluginFailed
 from parley.core.models import ModelIdentity
 from parley.pipeline.embed.contract import Load, Said, Texts
@@ -140,8 +141,8 @@ class EmbedderSession:
     def _receive(self, jail: Jail, seconds: float) -> Said:
         line = jail.receive_line(seconds)
         try:
-            said = msgspec.json.decode(line, type=Said)
-        except (msgspec.DecodeError, RecursionError) as error:
+            said = untrusted_json.decode(line, Said)
+        except msgspec.DecodeError as error:
             raise JailError("ended", f"it wrote something that is no answer: {error}") from None
         if said.number != self._number:
             raise JailError("ended", f"it gave answer {said.number} where answer {self._number} was due")

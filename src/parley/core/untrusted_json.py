@@ -1,0 +1,64 @@
+"""Decoding JSON that somebody else wrote: a member of a mesh, a caller, a plugin, a hook, another program's file.
+
+A decoder can fail in many ways: malformed text, broken UTF-8, numbers out of range, more nesting than the stack has
+room for, more memory than there is. Here each of them is a ``msgspec.DecodeError``, so a caller that catches it has
+caught everything, and no text can end a loop that reads many.
+
+How deep a text is nested is looked at before it is decoded. What is let through can also be walked, encoded again and
+passed on inside something else: at its limit the interpreter's own check would pass a value that fails one step later.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import msgspec
+
+from parley.core.limits import JSON_BYTES_MAX, JSON_DOCUMENT_DEPTH_MAX
+
+T = TypeVar("T")
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?', re.DOTALL)
+"""Gives nothing back and takes a string without an end, too, so that no text is gone through twice."""
+_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+
+
+class UnreadableJson(msgspec.DecodeError):
+    """The text is no JSON that may be decoded."""
+
+
+def decode(data: bytes | str, kind: type[T]) -> T:
+    """The value in its type. Raises ``msgspec.DecodeError`` and nothing else."""
+    return decode_by(lambda text: msgspec.json.decode(text, type=kind), data)
+
+
+def decode_by(decoder: Callable[[bytes], T], data: bytes | str) -> T:
+    """What the decoder makes of the text. Raises ``msgspec.DecodeError`` and nothing else."""
+    try:
+        text = data.encode() if isinstance(data, str) else data
+        if len(text) > JSON_BYTES_MAX:
+            raise UnreadableJson(f"JSON is larger than {JSON_BYTES_MAX} bytes")
+        if is_deeper(text, JSON_DOCUMENT_DEPTH_MAX):
+            raise UnreadableJson(f"JSON is nested deeper than {JSON_DOCUMENT_DEPTH_MAX}")
+        return decoder(text)
+    except msgspec.DecodeError:
+        raise
+    except (ValueError, OverflowError, RecursionError, MemoryError) as error:
+        raise UnreadableJson(str(error)) from error
+
+
+def is_deeper(text: bytes, depth: int) -> bool:
+    """Whether arrays and objects are nested deeper than this; of text that is no JSON it may say either.
+
+    Most texts have fewer brackets than they may have levels. Of the others, strings and all but the brackets are taken
+    away, and then what is innermost, once for each level: each step is one call, however long the text is.
+    """
+    if text.count(b"[") + text.count(b"{") <= depth:
+        return False
+    left = _STRING.sub(b"", text).translate(_BRACKETS, _NO_BRACKETS)
+    for _ in range(depth):
+        outer = left.replace(b"[]", b"")
+        if len(outer) == len(left):
+            break
+        left = outer
+    return b"[]" in left or left.count(b"[") > depth
