@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from parley.core.daemon_errors import OutboxConflict, RowNotFound, RowSpent
 from parley.core.errors import IdempotencyKeyReused
 from parley.daemon.databases import PARTS, open_inbox, open_outbox
+from parley.daemon.held import held_bytes
 from parley.daemon.inbox.reading import mark_seen, unseen_and_sealed
 from parley.daemon.inbox.receive import open_kept, receive
-from parley.daemon.inbox.retention import flush, prune_inbox
+from parley.daemon.inbox.retention import flush, make_room, prune_inbox
 from parley.daemon.outbox.accept import Destination, accept, message_fingerprint
 from parley.daemon.outbox.prune import prune
 from parley.daemon.outbox.recover import recover
@@ -41,7 +42,7 @@ OUTBOX_STEPS = (
     "recover",
     "age",
 )
-INBOX_STEPS = ("receive", "receive_sealed", "seen", "open", "prune", "flush")
+INBOX_STEPS = ("receive", "receive_sealed", "seen", "open", "prune", "room", "flush")
 ENDS = ("kept", "kept", "undone", "crash")
 """What becomes of a step."""
 
@@ -62,6 +63,7 @@ def counted(db: apsw.Connection) -> tuple[Any, ...]:
         Counter({(mesh, status): number for mesh, status, number in counts(db)}),
         waiting_rows(db),
         oldest_waiting(db),
+        held_bytes(db),
     )
 
 
@@ -69,12 +71,21 @@ def full_count(db: apsw.Connection) -> tuple[Any, ...]:
     rows: list[Any] = db.execute("SELECT mesh_id, status, count(*) FROM outbox GROUP BY mesh_id, status").fetchall()
     waits = "FROM outbox WHERE status IN ('pending', 'inflight')"
     waiting: list[Any] = db.execute(f"SELECT count(*), min(enqueued_at) {waits}").fetchall()
-    return Counter({(mesh, status): number for mesh, status, number in rows}), *waiting[0]
+    held = "SELECT coalesce(sum(octet_length(payload) + octet_length(sealed) + octet_length(meta)), 0) FROM outbox"
+    return (
+        Counter({(mesh, status): number for mesh, status, number in rows}),
+        *waiting[0],
+        *db.execute(held).fetchall()[0],
+    )
 
 
-def full_inbox_count(db: apsw.Connection) -> tuple[int, int]:
-    rows: list[Any] = db.execute("SELECT count(*) - count(seen_at), count(sealed) FROM inbox").fetchall()
-    return rows[0]
+def inbox_counted(db: apsw.Connection) -> tuple[Any, ...]:
+    return (*unseen_and_sealed(db), held_bytes(db))
+
+
+def full_inbox_count(db: apsw.Connection) -> tuple[Any, ...]:
+    held = "coalesce(sum(octet_length(coalesce(body, sealed)) + octet_length(meta)), 0)"
+    return db.execute(f"SELECT count(*) - count(seen_at), count(sealed), {held} FROM inbox").fetchall()[0]
 
 
 def outbox_step(db: apsw.Connection, step: str, number: int, clock: int) -> None:
@@ -116,14 +127,16 @@ def retire(db: apsw.Connection, row_id: str, clock: int, *, again: bool) -> None
 def inbox_step(db: apsw.Connection, step: str, number: int, clock: int) -> None:
     if step in ("receive", "receive_sealed"):
         opener = opens if step == "receive" else opens_nothing
-        ids = {"mesh_id": "mesh_1", "recipient_id": "mem_b", "row_id": f"in_{number}"}
+        ids: dict[str, Any] = {"mesh_id": "mesh_1", "recipient_id": "mem_b", "row_id": f"in_{number}"}
         receive(db, push(number, f"m-{number}"), opener, **ids, now_ms=clock)
     elif step == "seen":
         mark_seen(db, [f"in_{number}", f"in_{number + 1}"], now_ms=clock)
     elif step == "open":
         open_kept(db, opens, mesh_id="mesh_1", now_ms=clock)
     elif step == "prune":
-        prune_inbox(db, before_ms=clock - number, now_ms=clock)
+        prune_inbox(db, before_ms=clock - number)
+    elif step == "room":
+        make_room(db, bytes_max=20 * number)
     else:
         flush(db, mesh_id="mesh_1", before_ms=None)
 
@@ -170,13 +183,13 @@ def test_the_inbox_counts_what_a_full_count_finds(tmp_path: Path, steps: list[tu
 
     def check(crashed: Path) -> None:
         with closing(open_inbox(crashed).connection) as left:
-            assert unseen_and_sealed(left) == full_inbox_count(left)
+            assert inbox_counted(left) == full_inbox_count(left)
         _remove(crashed)
 
     with closing(open_inbox(path).connection) as db:
         for clock, (step, number, how) in enumerate(steps, NOW):
             carry_out(db, path, lambda tx, s=step, n=number, at=clock: inbox_step(tx, s, n, at), how, check)
-            assert unseen_and_sealed(db) == full_inbox_count(db)
+            assert inbox_counted(db) == full_inbox_count(db)
     _remove(path)
 
 
@@ -199,7 +212,7 @@ def test_an_outbox_of_an_older_schema_comes_over_with_its_counts(tmp_path: Path,
 def test_an_inbox_of_an_older_schema_comes_over_with_its_counts(tmp_path: Path, version: int) -> None:
     make_old(tmp_path / "inbox.db", "inbox", version)
     with closing(open_inbox(tmp_path / "inbox.db").connection) as db:
-        assert unseen_and_sealed(db) == full_inbox_count(db) == (2, 1)
+        assert inbox_counted(db) == full_inbox_count(db) == (2, 1)
 
 
 def test_an_outbox_that_was_salvaged_has_counted_what_was_saved(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ inbox; nothing is anywhere twice, nor where it does not belong.
 
 *In the end*, when everything runs and nothing more is asked: every row is settled, as it had to be; every delivery is
 done; every recipient has every message, in its own words. What changed while messages were on their way may have been
-before or after for each of them; who was thrown out sends nothing more.
+before or after for each of them; who was thrown out sends nothing more, and what nobody had got of it by then may
+never come.
 """
 
 from collections import Counter
@@ -71,6 +72,7 @@ class Judge:
         self._ledger = ledger
         self._names = {each.member_id: each.display_name for each in people.members.values()}
         self._gone = {people.members[each].member_id for each in people.gone}
+        self._ended = {row[3] for row in state.accepted if row[1] in self._gone}
         self._accepted = {(row[0], self._names.get(row[1]), row[2]): row for row in state.accepted}
         self._inboxes = {name: self._by_message(name, rows) for name, rows in state.inbox.items()}
 
@@ -92,7 +94,8 @@ class Judge:
             for row in rows:
                 self._came_to_its_end(name, row)
         for broker_message_id, recipient, state, status in self._state.deliveries:
-            if (state, status) != ("delivered", "stored") and not (state == "dead" and recipient in self._gone):
+            ended = state == "dead" and (recipient in self._gone or broker_message_id in self._ended)
+            if (state, status) != ("delivered", "stored") and not ended:
                 self._wrong(f"delivery of {broker_message_id} to {self._names.get(recipient)} is {state} {status}")
         return self.problems
 
@@ -186,5 +189,5 @@ class Judge:
             self._wrong(f"{name} left {client_id} {status} ({error})")
         accepted = self._accepted.get((mesh_id, name, client_id))
         for each in set(people.recipients(mesh_id, name, kind, ref) or ()) - people.uncertain(mesh_id, name):
-            if accepted is not None and accepted[3] not in self._inboxes[each]:
+            if accepted is not None and accepted[3] not in self._inboxes[each] and sender not in people.gone:
                 self._wrong(f"{each} never got {client_id} of {name}")

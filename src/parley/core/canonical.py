@@ -6,6 +6,7 @@ duplicate keys when decoding, whole numbers beyond 2**53 (also those written as 
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
@@ -36,10 +37,7 @@ def canonical_json(value: object) -> bytes:
 
 def parse_strict(text: str | bytes) -> Any:
     """Decodes JSON, refusing duplicate keys and the constants NaN and Infinity."""
-    try:
-        return decode_by(_loads, text)
-    except msgspec.DecodeError as error:
-        raise InvalidInput(f"not valid JSON: {error}") from error
+    return _decoded(_loads, text)
 
 
 def repeated_key(text: str | bytes) -> str | None:
@@ -53,11 +51,15 @@ def repeated_key(text: str | bytes) -> str | None:
         names = Counter(name for name, _ in pairs)
         repeated.extend(name for name, times in names.items() if times > 1)
 
-    try:
-        json.loads(text, object_pairs_hook=look)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"not valid JSON: {error}") from error
+    _decoded(partial(json.loads, object_pairs_hook=look), text)
     return repeated[0] if repeated else None
+
+
+def _decoded(loads: Callable[[bytes], Any], text: str | bytes) -> Any:
+    try:
+        return decode_by(loads, text)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"not valid JSON: {error}") from error
 
 
 def _is_texts(value: object) -> bool:

@@ -10,6 +10,7 @@ DAEMON_METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_daemon_outbox_dead", "gauge", "messages that could not be sent", warn=1),
     MetricSpec("parley_daemon_outbox_age_seconds", "gauge", "age of the oldest message that waits", warn=3_600),
     MetricSpec("parley_daemon_outbox_share", "gauge", "how full the outbox is, from 0 to 1", warn=0.8, critical=0.95),
+    MetricSpec("parley_daemon_inbox_share", "gauge", "how full the inbox is, from 0 to 1", warn=0.8, critical=1.0),
     MetricSpec("parley_daemon_inbox_unseen", "gauge", "messages that nobody has seen"),
     MetricSpec("parley_daemon_inbox_undecryptable", "gauge", "messages that no key opens", warn=1),
     MetricSpec(

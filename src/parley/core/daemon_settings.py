@@ -48,7 +48,9 @@ class OutboxTable:
     """``[outbox]``"""
 
     rows_max: int = setting_key(100_000, "messages that may wait to be sent; one more gets 507", low=1)
-    bytes_max: int = setting_key(5 * 1024 * MIB, "size of the outbox; at 95 % new messages get 507", low=MIB)
+    bytes_max: int = setting_key(
+        5 * 1024 * MIB, "bytes of messages that the outbox holds; at 95 % new messages get 507", low=MIB
+    )
     max_age_hours_override: int = setting_key(
         0, "hours until a message that could not be sent dies; 0 takes what the broker's window allows", low=0
     )
@@ -60,6 +62,12 @@ class InboxTable:
     """``[inbox]``"""
 
     retention_days: float = setting_key(30.0, "how long what arrived is kept", low=0.01, high=3650)
+    bytes_max: int = setting_key(
+        5 * 1024 * MIB,
+        "bytes of messages that the inbox holds; at 95 % the oldest that were seen are forgotten,"
+        " and at 100 % new ones wait at their broker",
+        low=MIB,
+    )
 
 
 @dataclass(frozen=True, slots=True)

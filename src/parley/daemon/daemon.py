@@ -4,7 +4,7 @@ import asyncio
 import random
 import secrets
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -27,14 +27,14 @@ from parley.core.daemon_errors import (
 from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import FilesLost, InvalidInput, LocalError, ParleyError, PayloadTooLarge, ServiceUnavailable
 from parley.core.ids import new_uuid
+from parley.daemon.capacity import PRESSURE, Capacity
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.feed import Feed
 from parley.daemon.hooks.config import load_hooks
 from parley.daemon.hooks.gate import SendGate
 from parley.daemon.hooks.runner import HookRunner
-from parley.daemon.inbox.events import DaemonEvent, EventKind, append_event, prune_events
+from parley.daemon.inbox.events import DaemonEvent, EventKind, append_event
 from parley.daemon.inbox.reading import message as inbox_message
-from parley.daemon.inbox.retention import prune_inbox
 from parley.daemon.key_archive import KeyArchive
 from parley.daemon.link import HELLO_REFUSED
 from parley.daemon.memberships import Membership, Memberships
@@ -49,9 +49,8 @@ from parley.daemon.outbox.accept import (
     recognise,
     settle_destination,
 )
-from parley.daemon.outbox.prune import prune
 from parley.daemon.outbox.requeue import requeue
-from parley.daemon.outbox.rows import OutboxRow, by_client_id, find, waiting_rows
+from parley.daemon.outbox.rows import OutboxRow, by_client_id, find
 from parley.daemon.roster import Roster, resolve
 from parley.daemon.sealer import seal
 from parley.daemon.sessions import MARK, Session, Sessions, addressed, signed, unsigned
@@ -61,12 +60,7 @@ from parley.serve import DiskWatch
 from parley.wire.broker import Priority
 from parley.wire.daemon_home import DaemonHome
 
-DAY_MS: Final = 24 * 3_600_000
 UPKEEP_SECONDS: Final = 60.0
-PRESSURE: Final = 0.8
-FULL: Final = 0.95
-SHARE_SECONDS: Final = 1.0
-"""How long a look at how full the outbox is holds good."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -119,6 +113,7 @@ class Daemon:
         self.feed = Feed(settings.ipc.streams_max, settings.ipc.stream_queue_max)
         self.tally = Tally()
         self.store = DaemonStore(home, clock, self._files_lost)
+        self.capacity = Capacity(self.store, clock, settings)
         hooks = load_hooks(home.hooks)
         self.hooks = HookRunner(self, hooks)
         self.gate = SendGate(self, hooks)
@@ -132,9 +127,9 @@ class Daemon:
         self.lost: FilesLost | None = None
         self._host_fingerprint = host_fingerprint
         self._upkeep: asyncio.Task[None] | None = None
-        self._pressed = False
+        self._outbox_pressed, self._inbox_level = False, 0
+        """What was told last of how full they are."""
         self.disk = DiskWatch(home.root, settings.trouble.disk_free_bytes_min)
-        self._share, self._share_at = 0.0, float("-inf")
 
     @property
     def refusal(self) -> LocalError | None:
@@ -209,6 +204,7 @@ class Daemon:
     def apply(self, settings: DaemonSettings) -> None:
         """Goes on with other settings."""
         self.settings = settings
+        self.capacity.settings = settings
         self.disk.least_bytes = settings.trouble.disk_free_bytes_min
         self.feed.limit(settings.ipc.streams_max, settings.ipc.stream_queue_max)
         for mesh in self.meshes.values():
@@ -270,7 +266,7 @@ class Daemon:
         ended = None if mesh is None else mesh.membership.ended
         if ended is not None and ended.removed:
             raise MeshNotAttached(ended.error, mesh=destination.mesh_id)
-        self._refuse_when_full()
+        self.capacity.refuse_when_full()
         # Who sends it is not part of what is asked: the same session may come back under another name.
         message = await self.gate.check(replace(message, meta=signed(message.meta, asked.session)))
         sealed = self._sealed(message)
@@ -367,24 +363,6 @@ class Daemon:
             )
         return sealed
 
-    def _refuse_when_full(self) -> None:
-        now = self.clock.monotonic()
-        if now - self._share_at >= SHARE_SECONDS:
-            self._share, self._share_at = self.outbox_share(), now
-        share = self._share
-        if share >= FULL:
-            raise InsufficientStorage("The outbox is full", share=round(share, 3))
-
-    def sizes(self) -> dict[str, int]:
-        """How many bytes the databases take on disk."""
-        return {"outbox_bytes": _size(self.home.outbox), "inbox_bytes": _size(self.home.inbox)}
-
-    def outbox_share(self) -> float:
-        """How full the outbox is, by rows or by bytes, whichever is more."""
-        waiting = self.store.read_outbox(waiting_rows)
-        table = self.settings.outbox
-        return max(waiting / table.rows_max, _size(self.home.outbox) / table.bytes_max)
-
     def _on_events(self, events: Sequence[DaemonEvent]) -> None:
         self.feed.publish(events)
         self.hooks.on_events(events)
@@ -414,10 +392,13 @@ class Daemon:
         return ended is not None and ended.details.get("close_code") == HELLO_REFUSED
 
     async def _keep_up(self) -> None:
-        """Once a minute: forgets what is old, ends sessions that are over, and tells of what fills."""
+        """Once a minute, and when there is space to give back: forgets what is old, ends sessions that are over, and
+        tells of what fills."""
         while True:
             await self.upkeep()
-            await asyncio.sleep(UPKEEP_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(UPKEEP_SECONDS):
+                    await self.capacity.untidy.wait()
 
     async def upkeep(self) -> None:
         """One round. What a full disk keeps it from doing is done in a later one."""
@@ -433,7 +414,7 @@ class Daemon:
         """Tells of a disk that is nearly full, in the log and as an event; and when there is room again."""
         if not self.disk.look():
             return
-        seen, now_ms = self.disk.seen, self.clock.now_ms()
+        seen = self.disk.seen
         kind: EventKind = "disk_freed" if seen.level == "ok" else "disk_low"
         data = {
             "disk": seen.level,
@@ -442,27 +423,36 @@ class Daemon:
         }
         report = self.log.info if seen.level == "ok" else self.log.warning
         report(kind, **data)
-        event = await self.store.write_inbox(lambda db: append_event(db, kind, data, now_ms=now_ms))
-        self.feed.publish([event])
+        await self._tell(kind, data)
 
     async def _tidy_up(self) -> None:
         now_ms = self.clock.now_ms()
-        sent_before = now_ms - round(self.settings.outbox.prune_days * DAY_MS)
-        arrived_before = now_ms - round(self.settings.inbox.retention_days * DAY_MS)
-        await self.store.write_outbox(lambda db: prune(db, before_ms=sent_before, now_ms=now_ms))
-        await self.store.write_inbox(lambda db: prune_inbox(db, before_ms=arrived_before, now_ms=now_ms))
-        await self.store.write_inbox(lambda db: prune_events(db, before_ms=arrived_before))
+        await self.capacity.forget_old()
         self.archive.clean_up(now_ms)
         self.sessions.reap(now_ms)
         await self.hooks.save()
-        share = self.outbox_share()
-        if share >= PRESSURE and not self._pressed:
-            data = {"share": round(share, 3)}
-            event = await self.store.write_inbox(
-                lambda db: append_event(db, "outbox_pressure_high", data, now_ms=now_ms)
-            )
-            self.feed.publish([event])
-        self._pressed = share >= PRESSURE
+        await self._watch_pressure()
+        await self.capacity.give_back()
+
+    async def _watch_pressure(self) -> None:
+        """Makes room where that may be done, and tells of what fills and of what was forgotten."""
+        outbox = self.capacity.outbox_share()
+        if outbox >= PRESSURE and not self._outbox_pressed:
+            await self._tell("outbox_pressure_high", {"share": round(outbox, 3)})
+        self._outbox_pressed = outbox >= PRESSURE
+        forgotten = await self.capacity.make_room()
+        inbox = self.capacity.inbox_share()
+        level = (inbox >= PRESSURE) + (inbox >= 1)
+        if forgotten or level > self._inbox_level:
+            told = {"share": round(inbox, 3), "forgotten": forgotten, "full": inbox >= 1}
+            self.log.warning("inbox_pressure_high", **told)
+            await self._tell("inbox_pressure_high", told)
+        self._inbox_level = level
+
+    async def _tell(self, kind: EventKind, data: dict[str, Any]) -> None:
+        now_ms = self.clock.now_ms()
+        event = await self.store.write_inbox(lambda db: append_event(db, kind, data, now_ms=now_ms))
+        self.feed.publish([event])
 
 
 def _meta_of(row: OutboxRow) -> dict[str, Any]:
@@ -470,10 +460,3 @@ def _meta_of(row: OutboxRow) -> dict[str, Any]:
         return untrusted_json.decode(row.meta, dict[str, Any])
     except msgspec.DecodeError as error:
         raise InvalidInput(f"meta: {error}; no recipient would take it", field="meta", id=row.id) from error
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -5,6 +5,7 @@ what brokers delivered: a damaged one is moved aside, and an empty one takes its
 other is there is damaged, too.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -13,10 +14,13 @@ import apsw
 from parley.core.clock import stamp
 from parley.core.daemon_errors import OutboxDamaged
 from parley.core.errors import DatabaseCorrupt
+from parley.daemon.held import VACUUM_BYTES_MAX, mark_vacuumed, vacuum_is_due
 from parley.daemon.inbox.renewal import mark_renewed
 from parley.sqlite import (
     Migration,
     close_quietly,
+    compact,
+    gives_back,
     integrity_check,
     load_migrations,
     migrate,
@@ -123,7 +127,7 @@ def _renew(path: Path, aside: Path | None, now_ms: int, vfs: str | None) -> apsw
 
 
 def _open_checked(path: Path, migrations: tuple[Migration, ...], now_ms: int, vfs: str | None) -> apsw.Connection:
-    connection = open_writer(path, vfs=vfs)
+    connection = open_writer(path, vfs=vfs, gives_back=True)
     try:
         problems = integrity_check(connection)
         if problems:
@@ -135,10 +139,21 @@ def _open_checked(path: Path, migrations: tuple[Migration, ...], now_ms: int, vf
             write_version=_record,
             backup=lambda: _back_up(path, now_ms),
         )
+        _compact(connection, path, now_ms)
     except BaseException:
         close_quietly(connection)
         raise
     return connection
+
+
+def _compact(connection: apsw.Connection, path: Path, now_ms: int) -> None:
+    """A file from before files gave pages back is made over, and a large one is compacted when a week has passed."""
+    is_large = path.stat().st_size > VACUUM_BYTES_MAX
+    if gives_back(connection) and not (is_large and vacuum_is_due(connection, now_ms=now_ms)):
+        return
+    with suppress(apsw.Error):  # as on a disk without room for a copy: the next start tries again
+        compact(connection)
+        mark_vacuumed(connection, now_ms=now_ms)
 
 
 def _version(connection: apsw.Connection) -> int:

@@ -80,6 +80,7 @@ class LinkSettings(NamedTuple):
 
     backoff: Backoff = Backoff()
     max_age_hours_override: int | None = None
+    inbox_bytes_max: int | None = None
 
 
 class Lost(NamedTuple):

@@ -360,4 +360,4 @@ def link_settings(settings: DaemonSettings) -> LinkSettings:
     """What of the settings concerns the link."""
     wait = settings.reconnect
     backoff = Backoff(wait.initial_backoff_ms, max(wait.max_backoff_ms, wait.initial_backoff_ms), wait.jitter_pct / 100)
-    return LinkSettings(backoff, settings.outbox.max_age_hours_override or None)
+    return LinkSettings(backoff, settings.outbox.max_age_hours_override or None, settings.inbox.bytes_max)

@@ -5,6 +5,7 @@ carried out in order; what takes time goes on in tasks, whose results are told t
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
@@ -271,16 +272,18 @@ class MeshRunner:
         for push in pushes:
             row_id, member, now_ms = self._store.new_id(IN), self.member, self._clock.now_ms()
             ids = {"mesh_id": member.mesh_id, "recipient_id": member.member_id, "row_id": row_id}
-            rule = partial(receive, push=push, open_sealed=self._open_sealed, **ids, now_ms=now_ms)
+            most = self.machine.link.settings.inbox_bytes_max
+            rule = partial(receive, push=push, open_sealed=self._open_sealed, **ids, now_ms=now_ms, bytes_max=most)
             self._write(self._store.write_inbox, rule, written)
 
     def _stored(self, outcomes: Sequence[Outcome[Received]]) -> None:
         stored = [each.value for each in outcomes if each.value is not None]
+        refused = Counter(each.error.code for each in outcomes if isinstance(each.error, ParleyError))
+        for code, number in refused.items():  # they are not acknowledged, and come again
+            self._log.warning("deliveries_not_stored", mesh=self.member.mesh_slug, code=code, deliveries=number)
         for each in outcomes:
-            if isinstance(each.error, ParleyError):  # it is not acknowledged, and comes again
-                self._log.warning("delivery_not_stored", mesh=self.member.mesh_slug, code=each.error.code)
-            elif each.error is not None:
-                self._log.error("delivery_not_stored", mesh=self.member.mesh_slug, exc_info=each.error)
+            if each.error is not None and not isinstance(each.error, ParleyError):
+                self._log.error("deliveries_not_stored", mesh=self.member.mesh_slug, exc_info=each.error)
         for each in stored:
             self._tally.received(each)
         if stored:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, TypeVar
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
 
 import apsw
 
@@ -11,13 +12,34 @@ from parley.core.errors import FilesLost
 from parley.core.ids import IdSource
 from parley.daemon.databases import open_both
 from parley.daemon.outbox.recover import recover
-from parley.sqlite import Checkpointer, FileWatch, close_quietly, open_reader, run_batch, translate
+from parley.sqlite import Checkpointer, FileWatch, close_quietly, compact, open_reader, run_batch, translate
 from parley.sqlite.async_writer import AsyncWriter
 from parley.wire.daemon_home import DaemonHome
 
 T = TypeVar("T")
 OUT, IN = "out_", "in_"
 _LARGEST: Final = {OUT: "SELECT max(id) FROM outbox", IN: "SELECT max(id) FROM inbox"}
+
+
+class Part(NamedTuple):
+    """One of the databases, for what is done to both alike."""
+
+    path: Path
+    connection: apsw.Connection
+    reader: apsw.Connection
+    writer: AsyncWriter
+
+    def read(self, query: Callable[[apsw.Connection], T]) -> T:
+        """A short read."""
+        return _read(query, self.reader)
+
+    async def compact(self) -> None:
+        """Writes the file anew, without a gap. Nothing else can be written meanwhile."""
+
+        def errand() -> None:
+            _read(compact, self.connection)
+
+        await asyncio.to_thread(self.writer.writer.between_commits, errand)
 
 
 class DaemonStore:
@@ -47,6 +69,10 @@ class DaemonStore:
             checkpointer.start()
         self._outbox_reader = open_reader(home.outbox, immutable_fallback=False)
         self._inbox_reader = open_reader(home.inbox, immutable_fallback=False)
+        self.parts = (
+            Part(home.outbox, self._outbox, self._outbox_reader, self.outbox),
+            Part(home.inbox, self._inbox, self._inbox_reader, self.inbox),
+        )
 
     def new_id(self, prefix: str) -> str:
         """An id above every id of its kind. For the loop's thread alone."""

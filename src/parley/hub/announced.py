@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from parley.core import untrusted_json
 from parley.core.errors import WriterLockHeld
 from parley.wire.server_file import ServerFile
 from parley.workspace.layout import Workspace
@@ -26,7 +27,7 @@ class Answering(NamedTuple):
 def answering(workspace: Workspace) -> Answering | None:
     """The announced hub, if it answers and is the one that was announced."""
     try:
-        server = msgspec.json.decode(workspace.server_file.read_bytes(), type=ServerFile)
+        server = untrusted_json.decode(workspace.server_file.read_bytes(), ServerFile)
     except (OSError, msgspec.DecodeError):
         return None
     health = _health(server)
@@ -54,7 +55,7 @@ def _health(server: ServerFile) -> dict[str, Any]:
     try:
         connection.request("GET", "/health")
         answer = connection.getresponse()
-        return msgspec.json.decode(answer.read(), type=dict[str, Any]) if answer.status == 200 else {}
+        return untrusted_json.decode(answer.read(), dict[str, Any]) if answer.status == 200 else {}
     except (OSError, http.client.HTTPException, msgspec.DecodeError, ValueError):
         return {}
     finally:

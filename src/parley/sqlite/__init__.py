@@ -11,6 +11,7 @@ from parley.sqlite.connect import Synchronous, apply_pragma, close_quietly, open
 from parley.sqlite.faults import ends_transaction, translate
 from parley.sqlite.file_watch import FileWatch
 from parley.sqlite.migrate import Migration, MigrationReport, load_migrations, migrate, split_statements
+from parley.sqlite.space import compact, give_back, gives_back
 from parley.sqlite.writer import Batch, Writer
 
 __all__ = [
@@ -29,8 +30,11 @@ __all__ = [
     "backup_name",
     "checkpoint_once",
     "close_quietly",
+    "compact",
     "ends_transaction",
     "foreign_key_check",
+    "give_back",
+    "gives_back",
     "integrity_check",
     "load_migrations",
     "migrate",

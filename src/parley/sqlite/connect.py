@@ -14,6 +14,7 @@ import apsw
 
 from parley.core.errors import DatabaseCorrupt, ServiceUnavailable, StartupFailed
 from parley.sqlite.faults import translate
+from parley.sqlite.space import INCREMENTAL
 
 Synchronous = Literal["full", "normal"]
 Setting = str | int
@@ -35,8 +36,12 @@ def open_writer(
     synchronous: Synchronous = "full",
     busy_timeout_ms: int = BUSY_TIMEOUT_MS,
     vfs: str | None = None,
+    gives_back: bool = False,
 ) -> apsw.Connection:
-    """The one connection that writes. Creates the file, readable by its owner alone, if it does not exist."""
+    """The one connection that writes. Creates the file, readable by its owner alone, if it does not exist.
+
+    A file that is new and ``gives_back`` is made for ``give_back``; one that is there stays as it is until ``compact``.
+    """
     pragmas: dict[str, Setting] = {
         "encoding": "UTF-8",  # first: it binds only while the file has no table
         "busy_timeout": busy_timeout_ms,
@@ -55,7 +60,7 @@ def open_writer(
         raise ServiceUnavailable(f"{path}: {error.strerror}", reason="cannot_open") from error
     if vfs is None and not os.access(path, os.W_OK):  # SQLite would open it all the same, and refuse each write
         raise ServiceUnavailable(f"{path} may not be written", reason="read_only")
-    return _open(str(path), apsw.SQLITE_OPEN_READWRITE, pragmas, vfs)
+    return _open(str(path), apsw.SQLITE_OPEN_READWRITE, pragmas, vfs, gives_back=gives_back)
 
 
 def open_reader(
@@ -116,13 +121,18 @@ def apply_pragma(connection: apsw.Connection, name: str, value: Setting) -> None
         raise StartupFailed(f"PRAGMA {name} is {found!r} where {value!r} was asked for", pragma=name, found=found)
 
 
-def _open(target: str, flags: int, pragmas: dict[str, Setting], vfs: str | None) -> apsw.Connection:
+def _open(
+    target: str, flags: int, pragmas: dict[str, Setting], vfs: str | None, *, gives_back: bool = False
+) -> apsw.Connection:
     connection: apsw.Connection | None = None
     try:
         connection = apsw.Connection(target, flags=flags, vfs=vfs, statementcachesize=STATEMENT_CACHE_SIZE)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         # One plan per statement, whatever is bound: otherwise each new value of a range or a limit plans it again.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        if gives_back and connection.execute("PRAGMA page_count").fetchall() == [(0,)]:
+            # Only a new file is told: to tell one that holds something is to write to it, damaged or not.
+            connection.execute(f"PRAGMA auto_vacuum={INCREMENTAL}").fetchall()
         for name, value in pragmas.items():
             apply_pragma(connection, name, value)
         # The first read of the file: it finds a file that is no database, and a WAL that cannot be opened, here.

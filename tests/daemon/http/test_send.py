@@ -79,7 +79,7 @@ async def test_what_the_broker_would_not_take_is_refused_before_there_is_a_row(d
 async def test_a_full_outbox_takes_nothing_more(make_desk: MakeDesk) -> None:
     desk = await make_desk(outbox={"rows_max": 1})
     assert (await desk.send()).status_code == 202
-    desk.daemon._share_at = float("-inf")
+    desk.daemon.capacity._share_at = float("-inf")  # pyright: ignore[reportPrivateUsage]
     answer = await desk.send()
     assert (answer.status_code, answer.json()["code"]) == (507, "INSUFFICIENT_STORAGE")
 

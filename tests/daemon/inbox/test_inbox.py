@@ -4,13 +4,15 @@ import apsw
 import pytest
 
 from parley.core.clock import iso
+from parley.core.daemon_errors import InsufficientStorage
 from parley.core.errors import NotFound
+from parley.daemon.held import held_bytes
 from parley.daemon.hooks.rules import hooks_for
 from parley.daemon.inbox.events import DaemonEvent, append_event, events_after, newest_event, oldest_event, prune_events
 from parley.daemon.inbox.reading import Filter, mark_seen, message, messages_at, page, search, unseen_and_sealed
 from parley.daemon.inbox.receive import Opener, Received, open_kept, receive
 from parley.daemon.inbox.renewal import mark_renewed
-from parley.daemon.inbox.retention import REMEMBERED_MS, flush, prune_inbox, remove
+from parley.daemon.inbox.retention import REMEMBERED_MS, flush, make_room, prune_forgotten, prune_inbox, remove
 from parley.wire.broker import Push
 from tests.daemon.world import BOB, NOW, commit, opens, opens_nothing, push
 
@@ -24,12 +26,20 @@ def arrive(
     now_ms: int = NOW,
     recipient_id: str = "mem_bob",
     mesh_id: str = "mesh_1",
+    bytes_max: int | None = None,
 ) -> Received:
     name = row_id or f"in_{mesh_id}_{recipient_id}_{delivery.message.sender_id}_{delivery.message.client_message_id}"
     return commit(
         inbox,
         lambda db: receive(
-            db, delivery, opener, mesh_id=mesh_id, recipient_id=recipient_id, row_id=name, now_ms=now_ms
+            db,
+            delivery,
+            opener,
+            mesh_id=mesh_id,
+            recipient_id=recipient_id,
+            row_id=name,
+            now_ms=now_ms,
+            bytes_max=bytes_max,
         ),
     )
 
@@ -130,14 +140,51 @@ def test_what_is_old_or_thrown_away_is_forgotten(inbox: apsw.Connection) -> None
     commit(inbox, lambda db: remove(db, "in_3"))
     with pytest.raises(NotFound):
         commit(inbox, lambda db: remove(db, "in_3"))
-    assert commit(inbox, lambda db: prune_inbox(db, before_ms=NOW + 1, now_ms=NOW + 5)) == 1
+    assert commit(inbox, lambda db: prune_inbox(db, before_ms=NOW + 1)) == 1
     assert [each.id for each in page(inbox, Filter(), 10)] == ["in_2", "in_1"]
-    assert commit(inbox, lambda db: flush(db, mesh_id="mesh_2", before_ms=None)) == 0
-    assert commit(inbox, lambda db: flush(db, mesh_id="mesh_1", before_ms=NOW + 2)) == 1
-    assert commit(inbox, lambda db: flush(db, mesh_id=None, before_ms=None)) == 1
+    assert commit(inbox, lambda db: flush(db, mesh_id="mesh_2", before_ms=None)).number == 0
+    assert commit(inbox, lambda db: flush(db, mesh_id="mesh_1", before_ms=NOW + 2)).number == 1
+    assert commit(inbox, lambda db: flush(db, mesh_id=None, before_ms=None)).number == 1
     assert search(inbox, "hello", Filter(), 10) == []
     with pytest.raises(NotFound):
         message(inbox, "in_0")
+
+
+def test_much_is_forgotten_in_parts(inbox: apsw.Connection) -> None:
+    for number in range(7):
+        arrive(inbox, push(number, str(number)), row_id=f"in_{number}", now_ms=NOW + number)
+    assert commit(inbox, lambda db: prune_inbox(db, before_ms=NOW + 3, limit=2)) == 2
+    assert commit(inbox, lambda db: prune_inbox(db, before_ms=NOW + 3, limit=2)) == 1
+    first = commit(inbox, lambda db: flush(db, mesh_id=None, before_ms=None, limit=3))
+    assert first.number == 3
+    assert first.after_seq is not None
+    after = first.after_seq
+    last = commit(inbox, lambda db: flush(db, mesh_id=None, before_ms=None, after_seq=after, limit=3))
+    assert last == (1, None)
+
+
+def test_room_is_made_from_the_oldest_that_were_seen(inbox: apsw.Connection) -> None:
+    for number in range(6):
+        arrive(inbox, push(number, str(number), "x" * 100), row_id=f"in_{number}")
+    assert held_bytes(inbox) == 6 * 102
+    assert commit(inbox, lambda db: make_room(db, bytes_max=0)) == (0, None), "nobody has seen any of them"
+    commit(inbox, lambda db: mark_seen(db, ["in_1", "in_2", "in_4", "in_5"], now_ms=NOW))
+    assert commit(inbox, lambda db: make_room(db, bytes_max=612)) == (0, None), "there is room"
+    first = commit(inbox, lambda db: make_room(db, bytes_max=300, limit=2))
+    assert first.number == 2
+    assert first.after_seq is not None
+    after = first.after_seq
+    assert commit(inbox, lambda db: make_room(db, bytes_max=310, after_seq=after, limit=2)) == (1, None)
+    assert [each.id for each in page(inbox, Filter(), 10)] == ["in_5", "in_3", "in_0"]
+    assert held_bytes(inbox) == 3 * 102
+
+
+def test_a_full_inbox_takes_nothing_but_knows_what_it_has(inbox: apsw.Connection) -> None:
+    arrive(inbox, push(1, "1", "x" * 100), row_id="in_1", bytes_max=100)
+    with pytest.raises(InsufficientStorage):
+        arrive(inbox, push(2, "2"), row_id="in_2", bytes_max=100)
+    assert arrive(inbox, push(3, "1"), row_id="in_3", bytes_max=100).status == "stored"
+    assert len(page(inbox, Filter(), 10)) == 1
 
 
 def test_what_was_thrown_away_does_not_come_back_when_it_is_delivered_again(inbox: apsw.Connection) -> None:
@@ -150,9 +197,9 @@ def test_what_was_thrown_away_does_not_come_back_when_it_is_delivered_again(inbo
         "another sender's is another"
     )
     late = NOW + REMEMBERED_MS
-    commit(inbox, lambda db: prune_inbox(db, before_ms=NOW, now_ms=late))
+    assert commit(inbox, lambda db: prune_forgotten(db, before_ms=NOW, now_ms=late)) == 0
     assert arrive(inbox, push(9, "1"), row_id="in_9").event is None
-    commit(inbox, lambda db: prune_inbox(db, before_ms=NOW + 2, now_ms=late + 2))
+    assert commit(inbox, lambda db: prune_forgotten(db, before_ms=NOW + 2, now_ms=late + 2)) == 2
     assert arrive(inbox, push(9, "1"), row_id="in_9").event is not None, "a year is long enough"
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from parley.core.errors import ConfigInvalid
 from parley.daemon.outbox.accept import Destination
-from parley.daemon.outbox.prune import prune
+from parley.daemon.outbox.prune import _PRUNE, prune  # pyright: ignore[reportPrivateUsage]
 from parley.daemon.outbox.recover import BACKOFF_MS_MIN, recover
 from parley.daemon.outbox.requeue import drop
 from parley.daemon.outbox.rows import OutboxRow, by_client_id, counts, list_rows
@@ -173,6 +173,20 @@ def test_pruning_forgets_what_was_said_and_keeps_the_id(outbox: apsw.Connection)
     assert row(outbox, "young").payload == b"hello"
     assert row(outbox, "dead").payload == b"hello"
     assert put(outbox, message("done")).status == 200, "the id is still known, and what it stood for"
+
+
+def test_pruning_goes_in_parts(outbox: apsw.Connection) -> None:
+    for number in range(3):
+        put(outbox, message(f"m-{number}"))
+    take(outbox)
+    for number in range(3):
+        settled(outbox, Done(f"m-{number}", f"bm_{number}", number + 1))
+    assert [commit(outbox, lambda db: prune(db, before_ms=NOW + 1, now_ms=NOW, limit=2)) for _ in range(3)] == [2, 1, 0]
+
+
+def test_pruning_looks_at_nothing_but_what_is_due(outbox: apsw.Connection) -> None:
+    plan = outbox.execute(f"EXPLAIN QUERY PLAN {_PRUNE}", (NOW, NOW, 1)).fetchall()
+    assert any("outbox_unpruned" in str(row[3]) for row in plan)
 
 
 def test_rows_are_listed_and_counted_by_state(outbox: apsw.Connection) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
     from parley.serve.metrics import Metrics
 
+INBOX_FULL: Final = "the inbox is full of messages that nobody has seen: what arrives waits at its broker"
+
 IPC_API: Final = "v1"
 IPC_FEATURES: Final = [
     "version",
@@ -71,11 +73,12 @@ def health(daemon: "Daemon") -> dict[str, Any]:
     unseen, sealed = daemon.store.read_inbox(unseen_and_sealed)
     meshes = list(daemon.meshes.values())
     open_meshes = [mesh for mesh in meshes if mesh.runner.status == "open"]
-    disk = daemon.disk.now()
+    disk, inbox_share = daemon.disk.now(), daemon.capacity.inbox_share()
+    problems = [*disk.problems, *([INBOX_FULL] if inbox_share >= 1 else [])]
     return {
         "ok": True,
-        "degraded": bool(disk.problems),
-        "problems": disk.problems,
+        "degraded": bool(problems),
+        "problems": problems,
         "disk_free_bytes": disk.disk.free_bytes,
         "pid": os.getpid(),
         "instance_id": daemon.instance_id,
@@ -90,8 +93,9 @@ def health(daemon: "Daemon") -> dict[str, Any]:
         "queue_depth": depth["pending"],
         "inflight": depth["inflight"],
         "dead": depth["dead"],
-        "outbox_share": round(daemon.outbox_share(), 4),
-        **daemon.sizes(),
+        "outbox_share": round(daemon.capacity.outbox_share(), 4),
+        "inbox_share": round(inbox_share, 4),
+        **daemon.capacity.sizes(),
         "unseen": unseen,
         "undecryptable": sealed,
         "streams": len(daemon.feed),
@@ -127,6 +131,7 @@ def set_gauges(daemon: "Daemon", metrics: "Metrics") -> None:
         ("outbox_dead", now["dead"]),
         ("outbox_age_seconds", max(0.0, age)),
         ("outbox_share", now["outbox_share"]),
+        ("inbox_share", now["inbox_share"]),
         ("inbox_unseen", now["unseen"]),
         ("inbox_undecryptable", now["undecryptable"]),
         ("disk_free_bytes", now["disk_free_bytes"]),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from parley.core import limits
+from parley.core import limits, untrusted_json
 from parley.core.canonical import repeated_key
 from parley.core.daemon_errors import MetaKeyRepeated
 from parley.core.errors import InvalidInput
@@ -60,8 +60,8 @@ def meta_of(given: msgspec.Raw) -> dict[str, Any]:
     if given == NO_META:
         return {}
     try:
-        meta = msgspec.json.decode(given, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        meta = untrusted_json.decode(bytes(given), dict[str, Any])
+    except msgspec.DecodeError:
         raise InvalidInput("meta must be a JSON object", field="meta") from None
     repeated = repeated_key(bytes(given))
     if repeated is not None:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from parley.core.clock import parse_iso
 from parley.core.errors import InvalidInput, ParleyError
 from parley.core.limits import INBOX_WAIT_SECONDS_MAX
-from parley.daemon.daemon import DAY_MS, Asked
+from parley.daemon.capacity import DAY_MS
+from parley.daemon.daemon import Asked
 from parley.daemon.http.bodies import Drop, Prune, Requeue, Seen, SendBody, TopicPost, meta_of
 from parley.daemon.http.door import session_of
 from parley.daemon.http.listing import Listing
 from parley.daemon.http.reached import reached
 from parley.daemon.http.views import message_view, row_view
 from parley.daemon.inbox.reading import Filter, InboxMessage, mark_seen, page, search, unseen_and_sealed
-from parley.daemon.inbox.retention import flush, remove
+from parley.daemon.inbox.retention import remove
 from parley.daemon.outbox.accept import Taken
-from parley.daemon.outbox.prune import prune
 from parley.daemon.outbox.requeue import drop
 from parley.daemon.outbox.rows import STATUSES, OutboxRow, chain, find, list_rows
 from parley.serve.endpoint import Answer, Call
@@ -86,6 +86,7 @@ async def get_inbox(daemon: "Daemon", call: Call) -> Answer:
     if flag(call, "mark_seen", default=True) and found.rows:
         ids, now_ms = [each.id for each in found.rows], daemon.clock.now_ms()
         marked = await daemon.store.write_inbox(lambda db: mark_seen(db, ids, now_ms=now_ms))
+        daemon.capacity.note_seen()
     unseen, sealed = daemon.store.read_inbox(unseen_and_sealed)
     counted = {"marked_seen": marked, "unseen": unseen, "undecryptable": sealed}
     return found.answer("/v1/inbox", call.query, _last_seq(found), **counted)
@@ -134,7 +135,9 @@ async def search_inbox(daemon: "Daemon", call: Call) -> Answer:
 
 async def post_seen(daemon: "Daemon", call: Call) -> Answer:
     ids, now_ms = cast("Seen", call.body).ids, daemon.clock.now_ms()
-    return Answer(200, {"marked_seen": await daemon.store.write_inbox(lambda db: mark_seen(db, ids, now_ms=now_ms))})
+    marked = await daemon.store.write_inbox(lambda db: mark_seen(db, ids, now_ms=now_ms))
+    daemon.capacity.note_seen()
+    return Answer(200, {"marked_seen": marked})
 
 
 async def delete_inbox(daemon: "Daemon", call: Call) -> Answer:
@@ -143,9 +146,7 @@ async def delete_inbox(daemon: "Daemon", call: Call) -> Answer:
     before = _time(call, "before")
     if mesh_id is None and before is None and not flag(call, "all", default=False):
         raise InvalidInput("Name a mesh or a time, or say all=true", field="all")
-    return Answer(
-        200, {"removed": await daemon.store.write_inbox(lambda db: flush(db, mesh_id=mesh_id, before_ms=before))}
-    )
+    return Answer(200, {"removed": await daemon.capacity.flush_inbox(mesh_id=mesh_id, before_ms=before)})
 
 
 async def delete_message(daemon: "Daemon", call: Call) -> Answer:
@@ -230,11 +231,8 @@ async def post_drop(daemon: "Daemon", call: Call) -> Answer:
 
 
 async def post_prune(daemon: "Daemon", call: Call) -> Answer:
-    now_ms = daemon.clock.now_ms()
-    before = now_ms - round(cast("Prune", call.body).older_than_days * DAY_MS)
-    return Answer(
-        200, {"pruned": await daemon.store.write_outbox(lambda db: prune(db, before_ms=before, now_ms=now_ms))}
-    )
+    before = daemon.clock.now_ms() - round(cast("Prune", call.body).older_than_days * DAY_MS)
+    return Answer(200, {"pruned": await daemon.capacity.prune_outbox(before)})
 
 
 def slug_of(daemon: "Daemon", mesh_id: str) -> str:

@@ -6,6 +6,7 @@ import apsw
 import msgspec
 
 from parley.core import untrusted_json
+from parley.daemon.held import ROWS_AT_ONCE
 
 EventKind = Literal[
     "message",
@@ -17,6 +18,7 @@ EventKind = Literal[
     "peer_leave",
     "broker_status",
     "outbox_pressure_high",
+    "inbox_pressure_high",
     "disk_low",
     "disk_freed",
     "inbox_corruption_recovered",
@@ -31,7 +33,10 @@ _AFTER: Final = (
 )
 _NEWEST: Final = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)"
 _OLDEST: Final = "SELECT min(event_id) FROM event"
-_PRUNE: Final = "DELETE FROM event WHERE at < ?"
+_PRUNE: Final = (  # the log is in the order of time, so only its beginning is looked at
+    "DELETE FROM event WHERE event_id IN (SELECT event_id FROM (SELECT event_id, at FROM event ORDER BY event_id"
+    " LIMIT ?2) WHERE at < ?1)"
+)
 
 
 class DaemonEvent(msgspec.Struct, frozen=True):
@@ -77,9 +82,9 @@ def oldest_event(db: apsw.Connection) -> int | None:
     return None if value is None else int(str(value))
 
 
-def prune_events(db: apsw.Connection, *, before_ms: int) -> int:
-    """Forgets events from before the time. How many."""
-    db.execute(_PRUNE, (before_ms,))
+def prune_events(db: apsw.Connection, *, before_ms: int, limit: int = ROWS_AT_ONCE) -> int:
+    """Forgets events from before the time, up to so many. How many."""
+    db.execute(_PRUNE, (before_ms, limit))
     return db.changes()
 
 

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 import apsw
 import msgspec
 
+from parley.core.daemon_errors import InsufficientStorage
+from parley.daemon.held import held_bytes
 from parley.daemon.inbox.events import DaemonEvent, append_event
 from parley.daemon.inbox.renewal import was_lost
 from parley.wire.broker import CarriedMessage, DeliveryStatus, Push
@@ -68,14 +70,25 @@ class Received(NamedTuple):
 
 
 def receive(
-    db: apsw.Connection, push: Push, open_sealed: Opener, *, mesh_id: str, recipient_id: str, row_id: str, now_ms: int
+    db: apsw.Connection,
+    push: Push,
+    open_sealed: Opener,
+    *,
+    mesh_id: str,
+    recipient_id: str,
+    row_id: str,
+    now_ms: int,
+    bytes_max: int | None = None,
 ) -> Received:
-    """Inside the writer's transaction: stores the delivery unless it is known."""
+    """Inside the writer's transaction: stores the delivery unless it is known. Raises ``InsufficientStorage`` while the
+    inbox holds ``bytes_max`` or more: what is not acknowledged comes again."""
     message = push.message
     key = (mesh_id, message.sender_id, recipient_id, message.client_message_id)
     known = db.execute(_STATUS, key).fetchone()
     if known is not None:
         return Received(push.delivery_id, "undecryptable" if known[0] else "stored", None)
+    if bytes_max is not None and held_bytes(db) >= bytes_max:
+        raise InsufficientStorage("The inbox is full", reason="inbox_full")
     sealed = sealed_of(message)
     parts = (message.sender, message.kind, message.ref, message.reply_to or "", message.key_epoch, sealed)
     opened = open_sealed(SealedMessage(*parts))
