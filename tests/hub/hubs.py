@@ -23,7 +23,7 @@ from parley.core.settings import Settings
 from parley.hub.derived.loading import PluginSource
 from parley.hub.hub import Hub
 from parley.hub.lifecycle import prepare_database
-from parley.serve import TokenStore
+from parley.serve import InFlight, TokenStore
 from parley.serve.server import HttpServer
 from parley.sqlite import close_quietly, open_reader
 from parley.workspace import discovery, queries
@@ -192,6 +192,7 @@ async def open_hub(
         clock=clock,
         log=structlog.wrap_logger(None, processors=[log], wrapper_class=structlog.make_filtering_bound_logger(0)),
         tokens=tokens,
+        in_flight=InFlight(),
         instance_id=INSTANCE_ID,
         db_id=prepared.db_id,
         port=port,

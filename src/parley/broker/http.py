@@ -76,10 +76,10 @@ class Front:
 class BrokerDoor(Door):
     """Whom a broker lets in. Who may send and receive is settled on the WebSocket; here only operators have a token."""
 
-    def __init__(self, front: Front, clock: Clock) -> None:
+    def __init__(self, front: Front, clock: Clock, in_flight: InFlight) -> None:
         policy = front.broker.policy
         budget = (policy.http_per_address, policy.http_overall, clock)
-        super().__init__(in_flight=InFlight(), limiter=RateLimiter(*budget), strangers=RateLimiter(*budget))
+        super().__init__(in_flight=in_flight, limiter=RateLimiter(*budget), strangers=RateLimiter(*budget))
         self._settings = front.settings
 
     json_only = False  # no page can call a broker, and whoever types a request by hand may leave the header out
@@ -119,7 +119,7 @@ class BrokerDoor(Door):
         return hmac.compare_digest(visit.token, self._settings.creation_token.encode())
 
 
-def broker_shell(front: Front, clock: Clock) -> Shell[Front]:
+def broker_shell(front: Front, clock: Clock, in_flight: InFlight) -> Shell[Front]:
     """The routes and the WebSocket of one broker."""
     broker = front.broker
     config = socket_config(broker)
@@ -132,7 +132,7 @@ def broker_shell(front: Front, clock: Clock) -> Shell[Front]:
     return Shell(
         front,
         ENDPOINTS,
-        BrokerDoor(front, clock),
+        BrokerDoor(front, clock, in_flight),
         log=broker.log,
         metrics=broker.metrics,
         metric_prefix="parley_broker",

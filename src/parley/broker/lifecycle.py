@@ -8,7 +8,6 @@ leased.
 import asyncio
 import os
 import secrets
-import signal
 import ssl
 import threading
 from collections.abc import Callable, Generator
@@ -40,6 +39,7 @@ from parley.core.ids import new_uuid
 from parley.core.metrics import BROKER_METRICS
 from parley.serve import BoundSocket, DiskWatch, HeldFiles, TokenStore, bind, check_bind, held_alone, register_secret
 from parley.serve.file_keeper import FileKeeper, KeptFile
+from parley.serve.life import Life
 from parley.serve.metrics import Metrics
 from parley.serve.server import CONNECTIONS_MAX, HttpServer
 from parley.serve.writable import refuse_unwritable, unusable
@@ -94,10 +94,10 @@ def run_broker(
         held.callback(bound.socket.close)
         if bound.asked_port_taken:
             raise StartupFailed(f"Port {port} of {host} is taken", port=port)
-        serving = _Serving(options, log, on_ready, clock, instance, store, bound, files)
-        serving.announcement = held.enter_context(announced(options.folder, serving.instance))
+        life = _BrokerLife(options, log, on_ready, clock, instance, store, bound, files)
+        life.announcement = held.enter_context(announced(options.folder, life.instance))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(serving.run())
+            return runner.run(life.run())
 
 
 def open_store(options: BrokerOptions, clock: Clock, instance: str | None = None) -> BrokerStore:
@@ -161,7 +161,7 @@ def _check_address(options: BrokerOptions) -> str:
         raise
 
 
-class _Serving:
+class _BrokerLife(Life):
     """From an open store and a bound socket to a clean end."""
 
     def __init__(
@@ -175,21 +175,20 @@ class _Serving:
         bound: BoundSocket,
         files: HeldFiles | None,
     ) -> None:
+        tokens = TokenStore(options.folder / "creation-token", clock, 0)
+        super().__init__(log, tokens, drain_seconds=options.settings.server.drain_seconds)
         self.announcement: KeptFile | None = None
         self._files = files
         self._lost: FilesLost | None = None
         self._options = options
-        self._log = log
         self._on_ready = on_ready
         self._clock = clock
         self._store = store
         self._bound = bound
         self._instance = instance
-        self._stopping = asyncio.Event()
         self._settings = options.settings
         place = Path(options.store).parent if options.keeps_file else options.folder
         self._disk = DiskWatch(place, options.settings.trouble.disk_free_bytes_min)
-        self._tokens = TokenStore(options.folder / "creation-token", clock, 0)
         scheme = "wss" if options.tls_cert is not None else "ws"
         server = options.settings.server
         host = f"[{server.host}]" if ":" in server.host else server.host
@@ -211,51 +210,45 @@ class _Serving:
             path=str(Path(self._options.store).absolute()) if self._options.keeps_file else "",
         )
 
-    async def run(self) -> Exit:
-        for warning in self._tokens.load():
-            self._log.warning("creation_token", problem=warning)
-        register_secret(self._tokens.current)
+    def make(self) -> list[HttpServer]:
         options, store = self._options, self._store
-        ended = asyncio.Event()
-        gate, checkpointer, files = self._gate(ended)
-        metrics = Metrics(self._clock, BROKER_METRICS)
+        self._gate, self._checkpointer, self._watched = self._make_gate()
+        self._metrics = metrics = Metrics(self._clock, BROKER_METRICS)
         setting = Setting(store.broker_id, self._instance, store.policy, sealing.verify, options.version)
-        broker = Broker(setting, gate, self._clock, metrics, self._log)
+        self._broker = broker = Broker(setting, self._gate, self._clock, metrics, self.log)
+        broker.on_outdated = lambda: self.end("outdated")
         loop = asyncio.get_running_loop()
         store.listen(lambda heard: loop.call_soon_threadsafe(broker.on_signal, heard) and None)
-        shell = broker_shell(Front(broker, self._http_settings()), self._clock)
-        server = HttpServer(
-            shell, self._bound.socket, tls=_tls(options), connections_max=BROKER_CONNECTIONS_MAX + CONNECTIONS_MAX
-        )
-        timing = asyncio.create_task(broker.run_timers())
-        watching = [
-            asyncio.create_task(self._check_now_and_then(metrics)),
-            asyncio.create_task(self._watch_disk(metrics)),
-            asyncio.create_task(self._keeper(gate).run()),
-        ]
+        shell = broker_shell(Front(broker, self._http_settings()), self._clock, self.in_flight)
+        most = BROKER_CONNECTIONS_MAX + CONNECTIONS_MAX
+        return [HttpServer(shell, self._bound.socket, tls=_tls(options), connections_max=most)]
+
+    async def begin(self) -> None:
+        self.run_beside(self._broker.run_timers(), needed=True)
+        self.run_beside(self._check_now_and_then(self._metrics))
+        self.run_beside(self._watch_disk(self._metrics))
+        self.run_beside(self._keeper(self._gate).run())
+
+    async def announce(self) -> None:
+        ready = await self._ready(self._gate)
+        self.log.info("started", port=self._bound.port, instance_id=self._instance)
+        self._on_ready(ready)
+
+    async def fall_silent(self) -> None:
         try:
-            await server.start()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self._stopping.set)
-            ready = await self._ready(gate)
-            self._log.info("started", port=self._bound.port, instance_id=self._instance)
-            self._on_ready(ready)
-            stop = asyncio.create_task(self._stopping.wait())
-            outdated = asyncio.create_task(broker.outdated.wait())
-            lost = asyncio.create_task(ended.wait())
-            await asyncio.wait({stop, timing, outdated, lost}, return_when=asyncio.FIRST_COMPLETED)
-            for waiting in (stop, outdated, lost):
-                waiting.cancel()
-        finally:
-            for task in watching:
-                task.cancel()
-            shell.door.in_flight.close()
-            await self._end(broker, gate, checkpointer, server, timing)
-            if files is not None:
-                files.close()
-        if self._lost is not None:
-            return self._lost.exit_code
-        return Exit.OK if self._stopping.is_set() else Exit.ERROR
+            await asyncio.wait_for(self._broker.stop(), self.drain_seconds)
+        except TimeoutError:
+            self.log.warning("drain_timed_out")
+
+    async def give_back(self) -> None:
+        await self._gate.stop()
+        if self._checkpointer is not None:
+            self._checkpointer.stop(timeout=self.drain_seconds)
+        if self._watched is not None:
+            self._watched.close()
+
+    def outcome(self) -> Exit:
+        return super().outcome() if self._lost is None else self._lost.exit_code
 
     async def _watch_disk(self, metrics: Metrics) -> None:
         """Tells of a disk that fills before it is full, once, and once that there is room again."""
@@ -265,7 +258,7 @@ class _Serving:
             metrics.set("parley_broker_disk_free_bytes", disk.free_bytes)
             metrics.set("parley_broker_disk_free_ratio", disk.free_ratio)
             if changed:
-                report = {"ok": self._log.info, "low": self._log.warning, "full": self._log.error}[level]
+                report = {"ok": self.log.info, "low": self.log.warning, "full": self.log.error}[level]
                 name = "disk_freed" if level == "ok" else f"disk_{level}"
                 report(name, free_bytes=disk.free_bytes, disk_free_bytes_min=least)
             await asyncio.sleep(DISK_SECONDS)
@@ -298,15 +291,15 @@ class _Serving:
         found = await looked
         if isinstance(found, Exception):
             metrics.inc("parley_broker_checks_total", 1, "failed")
-            self._log.warning("check_failed", problem=str(found))
+            self.log.warning("check_failed", problem=str(found))
             return
         metrics.inc("parley_broker_checks_total", 1, "sound" if found.sound else "unsound")
         metrics.set("parley_broker_orphans", sum(each.times for each in found.orphans))
         metrics.set("parley_broker_audits_broken", len(found.broken_audits))
         for each in found.orphans:
-            self._log.error("orphans_found", check=each.check, meaning=each.meaning, times=each.times)
+            self.log.error("orphans_found", check=each.check, meaning=each.meaning, times=each.times)
         for slug, number in found.broken_audits.items():
-            self._log.error("audit_broken", mesh=slug, number=number)
+            self.log.error("audit_broken", mesh=slug, number=number)
 
     def _keeper(self, gate: Gate) -> FileKeeper:
         """Looks after the files: what it holds, what it is announced by, and the creation token."""
@@ -315,22 +308,22 @@ class _Serving:
             if isinstance(gate, SqliteGate):
                 gate.writer.writer.give_up(lost)
 
-        keeper = FileKeeper(self._files, self._log, lose)
-        keeper.keep(KeptFile(self._tokens.path, self._tokens.restore))
+        keeper = FileKeeper(self._files, self.log, lose)
+        keeper.keep(KeptFile(self.tokens.path, self.tokens.restore))
         if self.announcement is not None:
             keeper.keep(self.announcement)
         return keeper
 
-    def _gate(self, ended: asyncio.Event) -> tuple[Gate, Checkpointer | None, FileWatch | None]:
-        """The way to the store. ``ended`` is set when the files of one that is a file are lost."""
+    def _make_gate(self) -> tuple[Gate, Checkpointer | None, FileWatch | None]:
+        """The way to the store, and what looks after one that is a file."""
         store = self._store
         if not isinstance(store, SqliteStore):
             return LaneGate(store), None, None
 
         def lost(found: FilesLost) -> None:
             self._lost = found
-            self._log.error("files_lost", problem=str(found), path=found.details["path"])
-            ended.set()
+            self.log.error("files_lost", problem=str(found), path=found.details["path"])
+            self.end("files_lost")
 
         files = FileWatch(Path(self._options.store), store.connection)
         checkpointer = Checkpointer(
@@ -354,33 +347,10 @@ class _Serving:
             owner_invite=None if founded is None else founded.invite,
         )
 
-    async def _end(
-        self,
-        broker: Broker,
-        gate: Gate,
-        checkpointer: Checkpointer | None,
-        server: HttpServer,
-        timing: "asyncio.Task[None]",
-    ) -> None:
-        error = timing.exception() if timing.done() and not timing.cancelled() else None
-        if error is not None:
-            self._log.error("broker_failed", exc_info=error)
-        timing.cancel()
-        try:
-            await asyncio.wait_for(broker.stop(), self._settings.server.drain_seconds)
-        except TimeoutError:
-            self._log.warning("drain_timed_out")
-        await server.stop(self._settings.server.drain_seconds)
-        await asyncio.gather(timing, return_exceptions=True)
-        await gate.stop()
-        if checkpointer is not None:
-            checkpointer.stop(timeout=self._settings.server.drain_seconds)
-        self._log.info("stopped")
-
     def _http_settings(self) -> HttpSettings:
         server, options = self._settings.server, self._options
         return HttpSettings(
-            self._tokens.current,
+            self.tokens.current,
             server.open_creation,
             self._url,
             options.version,

@@ -72,8 +72,8 @@ class Broker:
         self._lines: dict[str, Line] = {}
         self._under_way: set[asyncio.Future[Any]] = set()
         self._idle = asyncio.Event()
-        self.outdated = asyncio.Event()
-        """Set when another store has taken the place of the one that is served."""
+        self.on_outdated: Callable[[], None] = lambda: None
+        """Called when another store has taken the place of the one that is served."""
 
     @property
     def connections(self) -> int:
@@ -141,7 +141,7 @@ class Broker:
         """What another broker on the same database did."""
         if signal.restored:
             self.log.error("store_was_restored", hint="start the broker again")
-            self.outdated.set()
+            self.on_outdated()
         self._wake(signal.wake)
         self._expel(signal.expel)
         self._kick(signal.kick)

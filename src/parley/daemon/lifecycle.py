@@ -7,7 +7,6 @@ change ends with a code between 20 and 29, on which a service is not restarted.
 
 import asyncio
 import os
-import signal
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
@@ -34,8 +33,9 @@ from parley.daemon.http.table import ENDPOINTS, metrics_endpoint
 from parley.daemon.identity import HostId, judge_host, this_host, write_record
 from parley.daemon.leaving import leave_all
 from parley.daemon.unix_socket import listen_unix, refuse_listening
-from parley.serve import BoundSocket, HeldFiles, InFlight, RateLimiter, TokenStore, bind, register_secret
+from parley.serve import BoundSocket, HeldFiles, RateLimiter, TokenStore, bind, register_secret
 from parley.serve.file_keeper import FileKeeper, KeptFile
+from parley.serve.life import Life
 from parley.serve.metrics import Metrics
 from parley.serve.server import HttpServer
 from parley.serve.shell import Shell
@@ -87,9 +87,9 @@ def run_daemon(
         if tcp is not None:
             held.callback(tcp.socket.close)
             held.callback(_remove, home.port_file)
-        serving = _Serving(home, settings, log, options, clock, instance_id, fingerprint, unix, tcp, files)
+        life = _DaemonLife(home, settings, log, options, clock, instance_id, fingerprint, unix, tcp, files)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(serving.run())
+            return runner.run(life.run())
 
 
 def check_host(
@@ -132,7 +132,7 @@ def in_container(root: Path, environment: Mapping[str, str]) -> bool:
     return any(name in groups for name in _RUNTIMES)
 
 
-class _Serving:
+class _DaemonLife(Life):
     """From bound sockets to a clean end."""
 
     def __init__(
@@ -148,9 +148,10 @@ class _Serving:
         tcp: BoundSocket | None,
         files: HeldFiles,
     ) -> None:
+        tokens = TokenStore(home.token, clock, settings.daemon.token_grace_seconds)
+        super().__init__(log, tokens, drain_seconds=DRAIN_SECONDS)
         self._home = home
         self._settings = settings
-        self._log = log
         self._options = options
         self._clock = clock
         self._instance_id = instance_id
@@ -158,19 +159,14 @@ class _Serving:
         self._unix = unix
         self._tcp = tcp
         self._files = files
-        self._stopping = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
-        self._tokens = TokenStore(home.token, clock, settings.daemon.token_grace_seconds)
 
-    async def run(self) -> Exit:
-        for warning in self._tokens.load():
-            self._log.warning("token", problem=warning)
-        register_secret(self._tokens.current)
-        daemon = Daemon(
+    def make(self) -> list[HttpServer]:
+        self._daemon = daemon = Daemon(
             self._home,
             self._settings,
             clock=self._clock,
-            log=self._log,
+            log=self.log,
             host_fingerprint=self._fingerprint,
             instance_id=self._instance_id,
         )
@@ -178,49 +174,47 @@ class _Serving:
         daemon.ephemeral = self._options.ephemeral
         daemon.port = None if self._tcp is None else self._tcp.port
         if self._tcp is None and self._settings.ipc.tcp_enabled:
-            self._log.info("port_left_out", why="this is a container; ipc.tcp_in_container opens the port all the same")
-        in_flight = InFlight()
+            self.log.info("port_left_out", why="this is a container; ipc.tcp_in_container opens the port all the same")
         sockets = [self._unix, *([] if self._tcp is None else [self._tcp.socket])]
-        servers = [
-            HttpServer(shell, listening)
-            for shell, listening in zip(self._shells(daemon, in_flight), sockets, strict=True)
-        ]
-        keeper = self._keeper(daemon, servers[0])
-        watching = [asyncio.create_task(self._watch_token()), asyncio.create_task(keeper.run())]
-        try:
-            await daemon.start()
-            for server in servers:
-                await server.start()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, self._stopping.set)
-            await daemon.tried(TRY_SECONDS)
-            if daemon.refusal is not None:
-                raise daemon.refusal
-            self._log.info("daemon_started", instance_id=self._instance_id, meshes=len(daemon.meshes))
-            self._options.on_ready(self._announcement(daemon))
-            await self._until_over(daemon)
-        finally:
-            for task in watching:
-                task.cancel()
-            in_flight.close()
-            await in_flight.wait_empty(DRAIN_SECONDS)
-            daemon.feed.close()
-            for server in servers:
-                await server.stop(DRAIN_SECONDS)
-            await asyncio.gather(*watching, return_exceptions=True)
-            if self._options.ephemeral:
-                await leave_all(daemon)
-            await daemon.stop()
-            self._log.info("daemon_stopped")
-        if daemon.lost is not None:
-            raise daemon.lost
-        if daemon.refusal is not None and not self._stopping.is_set():
+        servers = [HttpServer(*each) for each in zip(self._shells(daemon), sockets, strict=True)]
+        self.run_beside(self._watch_token())
+        self.run_beside(self._keeper(daemon, servers[0]).run())
+        self.run_beside(self._until_ended(daemon))
+        return servers
+
+    async def begin(self) -> None:
+        await self._daemon.start()
+
+    async def announce(self) -> None:
+        daemon = self._daemon
+        await daemon.tried(TRY_SECONDS)
+        if daemon.refusal is not None:
             raise daemon.refusal
-        return Exit.OK if self._stopping.is_set() else Exit.ERROR
+        self.log.info("daemon_started", instance_id=self._instance_id, meshes=len(daemon.meshes))
+        self._options.on_ready(self._announcement(daemon))
+
+    async def fall_silent(self) -> None:
+        self._daemon.feed.close()
+
+    async def give_back(self) -> None:
+        if self._options.ephemeral:
+            await leave_all(self._daemon)
+        await self._daemon.stop()
+
+    def outcome(self) -> Exit:
+        if self._daemon.lost is not None:
+            raise self._daemon.lost
+        if self._daemon.refusal is not None and not self.asked_to_stop:
+            raise self._daemon.refusal
+        return super().outcome()
+
+    async def _until_ended(self, daemon: Daemon) -> None:
+        await daemon.ended.wait()
+        self.end("ended")
 
     def _keeper(self, daemon: Daemon, server: HttpServer) -> FileKeeper:
         """Looks after the files: what it holds, where it listens, and who it is."""
-        keeper = FileKeeper(self._files, self._log, daemon.lose_files)
+        keeper = FileKeeper(self._files, self.log, daemon.lose_files)
         home, tcp = self._home, self._tcp
 
         def listen_again() -> None:
@@ -234,7 +228,7 @@ class _Serving:
             keeper.keep(port)
         return keeper
 
-    def _shells(self, daemon: Daemon, in_flight: InFlight) -> list[Shell[Daemon]]:
+    def _shells(self, daemon: Daemon) -> list[Shell[Daemon]]:
         metrics = Metrics(self._clock, DAEMON_METRICS)
         rate = self._settings.ipc.rate_per_second
         limiter, strangers = RateLimiter(rate, rate, self._clock), RateLimiter(rate, rate, self._clock)
@@ -242,7 +236,7 @@ class _Serving:
         def heed(settings: DaemonSettings) -> None:
             for each in (limiter, strangers):
                 each.limit(settings.ipc.rate_per_second, settings.ipc.rate_per_second)
-            self._tokens.grace_seconds = settings.daemon.token_grace_seconds
+            self.tokens.grace_seconds = settings.daemon.token_grace_seconds
 
         daemon.on_settings = heed
         transports: list[tuple[Transport, int]] = [("unix", 0)]
@@ -254,8 +248,8 @@ class _Serving:
                 DaemonDoor(
                     daemon,
                     transport,
-                    self._tokens,
-                    in_flight=in_flight,
+                    self.tokens,
+                    in_flight=self.in_flight,
                     limiter=limiter,
                     strangers=strangers,
                     port=port,
@@ -265,21 +259,15 @@ class _Serving:
             for transport, port in transports
         ]
 
-    async def _until_over(self, daemon: Daemon) -> None:
-        waits = [asyncio.create_task(self._stopping.wait()), asyncio.create_task(daemon.ended.wait())]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-
     async def _watch_token(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            reloaded = self._tokens.reload()
+            reloaded = self.tokens.reload()
             for warning in reloaded.warnings:
-                self._log.warning("token", problem=warning)
+                self.log.warning("token", problem=warning)
             if reloaded.changed:
-                register_secret(self._tokens.current)
-                self._log.info("token_rotated")
+                register_secret(self.tokens.current)
+                self.log.info("token_rotated")
 
     def _announcement(self, daemon: Daemon) -> dict[str, Any]:
         return {

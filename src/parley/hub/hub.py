@@ -26,7 +26,7 @@ from parley.hub.spool import Spool
 from parley.hub.store import Store
 from parley.hub.sweeper import Sweeper
 from parley.hub.ws import FeedConnection
-from parley.serve import Metrics, TokenStore, register_secret
+from parley.serve import InFlight, Metrics, TokenStore, register_secret
 from parley.serve.door import Visit
 from parley.serve.http import HttpConnection
 from parley.serve.openapi import openapi_document
@@ -55,6 +55,7 @@ class Hub:
         clock: Clock,
         log: FilteringBoundLogger,
         tokens: TokenStore,
+        in_flight: InFlight,
         instance_id: str,
         db_id: str,
         port: int,
@@ -79,8 +80,8 @@ class Hub:
         """Why it can serve its database no longer, if so: damage, or files that are gone."""
         self.feeds_peak = 0
         self.metrics = Metrics(clock)
+        self.in_flight = in_flight
         self.door = HubDoor(self)
-        self.in_flight = self.door.in_flight
         self._stop = stop
         self._token_changed = token_changed
         self._feeds: set[FeedConnection] = set()

@@ -8,9 +8,8 @@ the database and removes ``server.json``.
 
 import asyncio
 import os
-import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +31,9 @@ from parley.hub.derived.loading import PluginSource
 from parley.hub.http.guest import Guest
 from parley.hub.hub import Hub
 from parley.hub.last_port import recall_port, remember_port
-from parley.serve import BoundSocket, HeldFiles, TokenStore, bind, check_bind, register_secret
+from parley.serve import BoundSocket, HeldFiles, TokenStore, bind, check_bind
 from parley.serve.file_keeper import FileKeeper, KeptFile
+from parley.serve.life import Life
 from parley.serve.server import CONNECTIONS_MAX, HttpServer
 from parley.serve.writable import refuse_unwritable, unusable
 from parley.sqlite import checkpoint_once, close_quietly, integrity_check, open_writer, translate
@@ -89,9 +89,9 @@ def run_hub(
         problem = remember_port(workspace.last_port, bound.port)
         if problem is not None:
             log.warning("last_port_not_written", problem=problem)
-        serving = _Serving(workspace, settings, log, options, clock, instance_id, prepared, bound, plugins, files)
+        life = _HubLife(workspace, settings, log, options, clock, instance_id, prepared, bound, plugins, files)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(serving.run())
+            return runner.run(life.run())
 
 
 def prepare_database(workspace: Workspace, settings: Settings, clock: Clock) -> Prepared:
@@ -110,7 +110,7 @@ def prepare_database(workspace: Workspace, settings: Settings, clock: Clock) -> 
         close_quietly(connection)
 
 
-class _Serving:
+class _HubLife(Life):
     """From a prepared database and a bound socket to a clean end."""
 
     def __init__(
@@ -126,9 +126,10 @@ class _Serving:
         plugins: PluginSource,
         files: HeldFiles,
     ) -> None:
+        tokens = TokenStore(workspace.token, clock, settings.hub.token_grace_seconds)
+        super().__init__(log, tokens, drain_seconds=settings.hub.drain_seconds)
         self._workspace = workspace
         self._settings = settings
-        self._log = log
         self._options = options
         self._clock = clock
         self._instance_id = instance_id
@@ -138,101 +139,67 @@ class _Serving:
         self._files = files
         self._server_file = KeptFile(workspace.server_file, self._write_server_file, ours=True)
         self._started_at = iso(clock.now_ms())
-        self._tokens = TokenStore(workspace.token, clock, settings.hub.token_grace_seconds)
-        self._stopping = asyncio.Event()
-        self._reason = ""
+        self._spooling: asyncio.Task[None] | None = None
 
-    async def run(self) -> Exit:
-        for warning in self._tokens.load():
-            self._log.warning("token", problem=warning)
-        register_secret(self._tokens.current)
-        hub = Hub(
+    def make(self) -> list[HttpServer]:
+        self._hub = hub = Hub(
             self._workspace,
             self._settings,
             clock=self._clock,
-            log=self._log,
-            tokens=self._tokens,
+            log=self.log,
+            tokens=self.tokens,
+            in_flight=self.in_flight,
             instance_id=self._instance_id,
             db_id=self._prepared.db_id,
             port=self._bound.port,
             own_names=_own_names(self._settings.hub.host) if self._options.unsafe_network else frozenset(),
             plugins=self._plugins,
             guests=self._options.guests,
-            stop=self._ask_to_stop,
+            stop=self.stop,
             token_changed=self._server_file.write,
         )
-        keeper = FileKeeper(self._files, self._log, hub.lose_files)
+        self.run_beside(hub.monitor.run(), needed=True)
+        self.run_beside(hub.sweeper.run(), needed=True)
         feeds_max = self._settings.websocket.connections_max
-        server = HttpServer(hub.app, self._bound.socket, connections_max=CONNECTIONS_MAX + feeds_max)
-        watching = asyncio.create_task(hub.monitor.run())
-        sweeping = asyncio.create_task(hub.sweeper.run())
-        keeping: asyncio.Task[None] | None = None
-        spooling: asyncio.Task[None] | None = None
-        try:
-            await hub.derived.start()
-            await server.start()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, self._ask_to_stop, signal.Signals(number).name)
-            hub.spool.open()
-            self._server_file.write()
-            keeper.keep(self._server_file)
-            keeping = asyncio.create_task(keeper.run())
-            spooling = asyncio.create_task(hub.spool.run())
-            resumed = hub.moves.resume()
-            self._log.info("started", port=self._bound.port, instance_id=self._instance_id, moves_resumed=resumed)
-            # Last: whoever is told finds all of it, the line in the log too.
-            self._options.on_ready(self._announcement())
-            stop = asyncio.create_task(self._stopping.wait())
-            await asyncio.wait({stop, watching, sweeping}, return_when=asyncio.FIRST_COMPLETED)
-            stop.cancel()
-            self._tell_of_failure(watching, sweeping)
-        finally:
-            for task in (keeping, spooling):
-                if task is not None:
-                    task.cancel()
-            await self._end(hub, server, (watching, sweeping))
-        if hub.failure is not None:
-            return hub.failure.exit_code
-        return Exit.OK if self._stopping.is_set() and hub.store.writer.writer.death is None else Exit.ERROR
+        return [HttpServer(hub.app, self._bound.socket, connections_max=CONNECTIONS_MAX + feeds_max)]
 
-    async def _end(
-        self,
-        hub: Hub,
-        server: HttpServer,
-        watching: "Sequence[asyncio.Task[None]]",
-    ) -> None:
-        self._log.info("stopping", reason=self._reason)
-        hub.in_flight.close()
-        if not await hub.in_flight.wait_empty(self._settings.hub.drain_seconds):
-            self._log.warning("drain_timed_out", in_flight=hub.in_flight.count)
-        await hub.spool.drain(self._settings.hub.drain_seconds)
-        await hub.derived.stop()
-        for task in watching:
-            task.cancel()
-        await hub.sweeper.stop()
-        hub.close_feeds(1001, "Server shutting down")
-        await server.stop(self._settings.hub.drain_seconds)
-        await asyncio.gather(*watching, return_exceptions=True)
+    async def begin(self) -> None:
+        await self._hub.derived.start()
+
+    async def announce(self) -> None:
+        hub = self._hub
+        hub.spool.open()
+        self._server_file.write()
+        keeper = FileKeeper(self._files, self.log, hub.lose_files)
+        keeper.keep(self._server_file)
+        self.run_beside(keeper.run())
+        self._spooling = asyncio.create_task(hub.spool.run())
+        resumed = hub.moves.resume()
+        self.log.info("started", port=self._bound.port, instance_id=self._instance_id, moves_resumed=resumed)
+        self._options.on_ready(self._announcement())  # last: whoever is told finds all of it, the line in the log too
+
+    async def fall_silent(self) -> None:
+        if self._spooling is not None:
+            self._spooling.cancel()
+        await self._hub.spool.drain(self.drain_seconds)
+        await self._hub.derived.stop()
+        await self._hub.sweeper.stop()
+        self._hub.close_feeds(1001, "Server shutting down")
+
+    async def give_back(self) -> None:
+        hub = self._hub
         for guest in hub.guests:
             await guest.aclose()
-        drained = await hub.store.close(self._settings.hub.drain_seconds)
-        hub.checkpointer.stop(timeout=self._settings.hub.drain_seconds)
+        drained = await hub.store.close(self.drain_seconds)
+        hub.checkpointer.stop(timeout=self.drain_seconds)
         if hub.failure is None and drained:
             self._empty_log()
         self._remove_server_file()
-        self._log.info("stopped", reason=self._reason, drained=drained)
 
-    def _tell_of_failure(self, *tasks: "asyncio.Task[None]") -> None:
-        """A part that ended by itself ends the hub; the log says why."""
-        for task in tasks:
-            error = task.exception() if task.done() else None
-            if error is not None:
-                self._reason = self._reason or "failed"
-                self._log.error("hub_failed", exc_info=error)
-
-    def _ask_to_stop(self, reason: str) -> None:
-        self._reason = self._reason or reason
-        self._stopping.set()
+    def outcome(self) -> Exit:
+        if self._hub.failure is not None:
+            return self._hub.failure.exit_code
+        return super().outcome() if self._hub.store.writer.writer.death is None else Exit.ERROR
 
     def _announcement(self) -> ServerFile:
         return ServerFile(
@@ -240,7 +207,7 @@ class _Serving:
             self._prepared.db_id,
             self._bound.port,
             self._bound.socket.getsockname()[0],
-            self._tokens.current,
+            self.tokens.current,
             os.getpid(),
             self._started_at,
             state_inode=self._workspace.state.stat().st_ino,
@@ -258,18 +225,18 @@ class _Serving:
         try:
             self._workspace.server_file.unlink(missing_ok=True)
         except OSError as error:  # it must not hide why the hub ends
-            self._log.warning("server_file_not_removed", problem=error.strerror)
+            self.log.warning("server_file_not_removed", problem=error.strerror)
 
     def _empty_log(self) -> None:
         try:
             connection = open_writer(self._workspace.db, synchronous=self._settings.hub.synchronous)
         except ParleyError as error:
-            self._log.warning("checkpoint_failed", problem=str(error))
+            self.log.warning("checkpoint_failed", problem=str(error))
             return
         result = checkpoint_once(connection, "truncate")
         close_quietly(connection)
         if result.error is not None:
-            self._log.warning("checkpoint_failed", problem=str(result.error))
+            self.log.warning("checkpoint_failed", problem=str(result.error))
 
 
 def _own_names(host: str) -> frozenset[str]:

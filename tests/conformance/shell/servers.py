@@ -20,7 +20,7 @@ from parley.core.clock import SystemClock
 from parley.core.metrics import BROKER_METRICS
 from parley.daemon.config import parse_daemon_settings
 from parley.daemon.home import prepare_home
-from parley.serve import DiskWatch, bind
+from parley.serve import DiskWatch, InFlight, bind
 from parley.serve.logs import configure
 from parley.serve.metrics import Metrics
 from parley.serve.server import HttpServer
@@ -144,7 +144,7 @@ async def broker_server(folder: Path, *, limited: bool = False) -> AsyncGenerato
     broker = Broker(setting, gate, clock, Metrics(clock, BROKER_METRICS), logging.logger)
     settings = HttpSettings("creation", False, "ws://127.0.0.1", "0", DiskWatch(folder, 0))
     try:
-        async with _served(broker_shell(Front(broker, settings), clock), 64) as (server, port):
+        async with _served(broker_shell(Front(broker, settings), clock, InFlight()), 64) as (server, port):
             yield Served(
                 "broker",
                 port,

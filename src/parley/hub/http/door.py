@@ -8,7 +8,7 @@ import apsw
 from parley.core.errors import HostForbidden, InvalidAuth, MissingAuth, OriginForbidden, ParleyError
 from parley.hub.http.guest import PASS_HEADER
 from parley.hub.page_access import require_origin
-from parley.serve import InFlight, RateLimiter, host_allowed, origin_allowed
+from parley.serve import RateLimiter, host_allowed, origin_allowed
 from parley.serve.door import Door, Visit
 from parley.serve.endpoint import Endpoint
 from parley.serve.limiter import Key
@@ -34,7 +34,7 @@ class HubDoor(Door):
         def limiter() -> RateLimiter | None:
             return RateLimiter(limits.per_connection, limits.overall, hub.clock) if limits.enabled else None
 
-        super().__init__(in_flight=InFlight(), limiter=limiter(), strangers=limiter())
+        super().__init__(in_flight=hub.in_flight, limiter=limiter(), strangers=limiter())
         self._hub = hub
 
     @property
