@@ -167,9 +167,7 @@ def empty_log(workspace: Workspace) -> None:
     os.truncate(workspace.wal, 0)
 
 
-@pytest.mark.parametrize(
-    "destroy", [remove_database, replace_database, remove_log, remove_index, cut_database, cut_log, empty_log]
-)
+@pytest.mark.parametrize("destroy", [remove_database, replace_database, remove_log, cut_database, cut_log, empty_log])
 def test_h3_no_commit_is_acknowledged_when_a_file_of_the_database_is_lost(
     hub: HubProcess, destroy: Callable[[Workspace], None]
 ) -> None:
@@ -194,6 +192,16 @@ def test_h3_no_commit_is_acknowledged_when_a_file_of_the_database_is_lost(
     ), answer.text
     assert hub.ended() in (Exit.WORKSPACE_UNSAFE, Exit.CORRUPT)
     assert [line for line in hub.log if line["msg"] in ("files_lost", "database_corrupt")]
+
+
+def test_h3_a_hub_whose_index_is_removed_ends_within_seconds(hub: HubProcess) -> None:
+    """The index holds no commit, so it is looked at once a second and not with each of them."""
+    hub.start()
+    with hub.client() as client:
+        created(post(client, make_topic(client), "kept"))
+    remove_index(hub.workspace)
+    assert hub.ended() == Exit.WORKSPACE_UNSAFE
+    assert [line for line in hub.log if line["msg"] == "files_lost"]
 
 
 @pytest.mark.parametrize("destroy", [remove_log, remove_index])
