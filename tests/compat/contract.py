@@ -3,8 +3,8 @@
 Nothing here knows the code behind a wire, so that code can be written anew and held to what its users rely on.
 
 An *answer* is kept as its places and the kinds of values seen there: ``items[].seen_at`` is ``null | string``. Keys of
-an object that is a map are ``*``, and what users put into ``meta`` is not looked at. ``absent`` stands among the kinds
-of a member that some answers do not have.
+an object that is a map are ``*``, and what users put into ``meta`` and its like is not looked at. ``absent`` stands
+among the kinds of a member that some answers do not have.
 
 A *request* is kept as its members: whether each is required, and which kinds of values it takes. Both are found by
 asking: an example that is taken is sent again with one member left out, or with one value of each other kind in its
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 ABSENT: Final = "absent"
-OPAQUE: Final = frozenset({"meta", "payload"})
+OPAQUE: Final = frozenset({"meta", "payload", "value_json"})
 SAMPLES: Final[dict[str, Any]] = {
     "array": [],
     "boolean": True,

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import httpx
 
+from parley.client.daemon import DaemonClient
 from tests.broker.process import SECONDS
 from tests.compat.contract import Shape
 from tests.compat.recorder import Recorder
@@ -88,7 +89,7 @@ def wire_of(home: Home) -> Iterator[Wire]:
 
 def daemon_contract(world: World, bob: Home) -> dict[str, Any]:
     """Everything, in an order in which each call finds what it needs."""
-    world.ann.until(lambda client: all(mesh["key_epoch"] for mesh in client.get("/v1/meshes")["meshes"]))
+    world.ann.until(_has_every_key)
     with wire_of(world.ann) as wire, wire_of(bob) as other:
         _about(wire)
         _meshes(wire, world)
@@ -100,6 +101,11 @@ def daemon_contract(world: World, bob: Home) -> dict[str, Any]:
         _refusals(wire, world.ann)
         _discarding(wire)
         return {**wire.recorder.contract(), "events": events}
+
+
+def _has_every_key(client: DaemonClient) -> bool:
+    """Whether all meshes are as far as they come by themselves."""
+    return all(mesh["features"] and mesh["key_epoch"] for mesh in client.get("/v1/meshes")["meshes"])
 
 
 def _about(wire: Wire) -> None:
@@ -124,7 +130,7 @@ def _meshes(wire: Wire, world: World) -> None:
     wire.ask("GET /v1/topic/list", mesh="team")
     wire.queries("GET /v1/topic/list", mesh="team")
     wire.ask("POST /v1/mesh/join", body={"invite": invite, "name": "ann"})
-    world.ann.until(lambda client: all(mesh["features"] for mesh in client.get("/v1/meshes")["meshes"]))
+    world.ann.until(_has_every_key)
     wire.ask("POST /v1/mesh/join", body={"invite": invite, "name": "ann"})
     wire.members("POST /v1/mesh/join", {"invite": invite, "name": "ann"})
     wire.ask("POST /v1/mesh/join", body={"invite": "no invite", "name": "ann"})
@@ -209,7 +215,7 @@ def _sending(wire: Wire, ann: Home, bob: Home) -> None:
     ):
         once = {**body, "client_message_id": route[-4:]}
         wire.ask(route, body=once)
-        ann.until(lambda client, name=route[-4:]: _reached(client.get(f"/v1/outbox/{name}")))
+        ann.until(lambda client, name=route[-4:]: reached(client.get(f"/v1/outbox/{name}")))
         wire.ask(route, body=once)
         wire.ask(route, body={**once, "message": "another"})
         wire.ask(route, body=once, headers={"idempotency-key": "other"})
@@ -220,7 +226,7 @@ def _sending(wire: Wire, ann: Home, bob: Home) -> None:
     wire.ask("POST /v1/send", body={"to": "*", "message": "hello"})
 
 
-def _reached(row: dict[str, Any]) -> bool:
+def reached(row: dict[str, Any]) -> bool:
     """Whether everybody has the message."""
     return row["deliveries"] is not None and all(each["settled_at"] for each in row["deliveries"])
 

@@ -5,6 +5,7 @@ of the tests writes the snapshots anew, and the difference is then seen in the c
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,14 @@ from parley.core.registry import registry
 from parley.hub.http.table import ABOUT, ENDPOINTS
 from parley.serve.openapi import openapi_document
 from parley.wire.events import PAYLOADS
+from tests.compat import contract
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
+UPDATE = os.environ.get("PARLEY_UPDATE_SNAPSHOTS") == "1"
+HOW_TO_RECORD = (
+    "Somebody relies on that: keep it. What was added and is not seen by every run is not recorded yet:"
+    " make the test see it each time, then write the snapshot with PARLEY_UPDATE_SNAPSHOTS=1."
+)
 VOLATILE = frozenset({"summary", "description", "title", "version", "x-unit"})
 """Words for people, which may get better."""
 REQUESTS = frozenset(
@@ -85,6 +92,20 @@ def write(name: str, value: Any) -> None:
     """Writes a snapshot in a form whose differences can be read."""
     SNAPSHOTS.mkdir(exist_ok=True)
     path_of(name).write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def frozen(name: str) -> Any:
+    """A snapshot as it was committed."""
+    return json.loads(path_of(name).read_text())
+
+
+def held(name: str, now: Any) -> None:
+    """Holds what crossed a wire to its snapshot. Raises with what somebody who relies on it would miss."""
+    if UPDATE:
+        write(name, now)
+    lost = contract.losses(frozen(name), now)
+    if lost:
+        raise AssertionError("\n".join((f"{path_of(name).name} promises more than is there:", *lost, HOW_TO_RECORD)))
 
 
 def losses(frozen: Any, now: Any) -> list[str]:

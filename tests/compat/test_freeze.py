@@ -1,20 +1,13 @@
 """Nothing public is removed or renamed: OpenAPI, events, close codes, error codes, exit codes, settings, metrics."""
 
 import copy
-import json
-import os
 from typing import Any
 
 import pytest
 
-from tests.compat.frozen import current, losses, path_of, write
+from tests.compat.frozen import UPDATE, current, frozen, losses, write
 
 NAMES = sorted(current())
-UPDATE = os.environ.get("PARLEY_UPDATE_SNAPSHOTS") == "1"
-
-
-def frozen(name: str) -> Any:
-    return json.loads(path_of(name).read_text())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,48 +1,44 @@
-"""Nothing that crosses a wire is removed, renamed, retyped or newly required: the daemon's local API, and what daemons
-and brokers say to each other.
+"""Nothing that crosses a wire is removed, renamed, retyped or newly required: the JSON of the commands, the daemon's
+local API, and what daemons and brokers say to each other. ``tests/pipeline`` has the commands of the pipeline.
 
 To record an addition, run this file with ``PARLEY_UPDATE_SNAPSHOTS=1`` in the environment and commit what changed in
-``snapshots/``. A route, a method or a frame that neither ``daemon_wire.py`` nor ``broker_wire.py`` uses is missed until
-one does. Each version of the broker's protocol has a snapshot of its own.
+``snapshots/``. A command, a route, a method or a frame that no ``*_wire.py`` uses is missed until one does. Each
+version of the broker's protocol has a snapshot of its own.
 """
 
 import copy
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import typer
 
 from parley.broker.http import ENDPOINTS as BROKER_ROUTES
+from parley.cli.root import root
 from parley.daemon.http.table import ENDPOINTS
+from parley.sandbox import missing
 from parley.wire.broker import FromBroker, FromDaemon
 from parley.wire.mesh_methods import METHODS, NOTICES
-from tests.broker.process import broker
-from tests.compat import broker_wire, daemon_wire
+from tests.compat import broker_wire, cli_wire, daemon_wire
 from tests.compat.broker_wire import Tap
 from tests.compat.contract import Shape, losses, members_of
-from tests.compat.frozen import path_of, write
-from tests.daemon.homes import Home, World
+from tests.compat.frozen import frozen, held
+from tests.daemon.homes import Home, Room, World, opened_room
 
 PROTOCOL = f"broker_protocol_{broker_wire.VERSION}"
 REQUESTED = frozenset({"subscribe", "set_presence", "set_profile", "peers", "members"})
-UPDATE = os.environ.get("PARLEY_UPDATE_SNAPSHOTS") == "1"
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    """A broker and two daemons, in a folder with a short name, as the path of a socket must be."""
-    folder = Path(tempfile.mkdtemp(prefix="p-"))
-    try:
-        with broker(folder / "broker", "--open-creation") as serving, ExitStack() as stopping:
-            yield World(serving, folder, stopping, daemon_wire.SETTINGS)
-    finally:
-        shutil.rmtree(folder)
+def room() -> Iterator[Room]:
+    with opened_room() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def world(room: Room) -> World:
+    return World(room, daemon_wire.SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -65,15 +61,24 @@ def bob(world: World, tap: Tap) -> Home:
     return made
 
 
-def held(name: str, now: dict[str, Any]) -> None:
-    """Holds what was seen to its snapshot."""
-    if UPDATE:
-        write(name, now)
-    assert losses(frozen(name), now) == []
+@pytest.mark.skipif(bool(missing()), reason="no sandbox here, in which a plugin could be tested")
+def test_commands_print_what_programs_know(room: Room) -> None:
+    held("cli_json", cli_wire.cli_contract(room))
 
 
-def frozen(name: str) -> Any:
-    return json.loads(path_of(name).read_text())
+def test_every_command_is_frozen() -> None:
+    named = set(_commands(typer.main.get_command(root)))
+    assert named - set(frozen("cli_json")["routes"]) - set(frozen("cli_json_pipeline")["routes"]) == cli_wire.OTHER
+
+
+def _commands(group: Any, path: str = "") -> Iterator[str]:
+    context = typer.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        if hasattr(found, "list_commands"):
+            yield from _commands(found, f"{path}{name} ")
+        else:
+            yield f"{path}{name}"
 
 
 def test_the_daemons_api_is_as_its_callers_know_it(world: World, bob: Home) -> None:
@@ -156,6 +161,17 @@ CHANGES: tuple[tuple[str, Callable[[Any], object], str], ...] = (
     ),
     ("daemon_api", lambda d: d["events"]["message"].pop("body"), "/events/message/body is gone"),
     ("daemon_api", lambda d: d["refusals"].pop("404 NOT_FOUND"), "/refusals/404 NOT_FOUND is gone"),
+    ("cli_json", lambda d: d["routes"].pop("mesh peers"), "/routes/mesh peers is gone"),
+    (
+        "cli_json",
+        lambda d: d["routes"]["msg send"]["answers"]["exit 0"].pop("message_id"),
+        "/routes/msg send/answers/exit 0/message_id is gone",
+    ),
+    (
+        "cli_json",
+        lambda d: d["routes"]["send"]["refusals"].remove("exit 1 DESTINATION_UNKNOWN"),
+        "/routes/send/refusals no longer has 'exit 1 DESTINATION_UNKNOWN'",
+    ),
     (PROTOCOL, lambda d: d["from_broker"]["push"].pop("message.ref"), "/from_broker/push/message.ref is gone"),
     (
         PROTOCOL,

@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +17,7 @@ from parley.client.daemon import DaemonClient
 from parley.core.errors import RateLimited
 from parley.serve.lock import probe
 from parley.wire.daemon_home import DaemonHome
-from tests.broker.process import SECONDS, Process
+from tests.broker.process import SECONDS, Process, broker
 
 
 class Said(NamedTuple):
@@ -78,25 +80,44 @@ class Home:
         self.until(lambda client: body in [each["body"] for each in client.inbox(mark_seen=False)["items"]])
 
 
-class World:
-    """Homes beside the broker; ``ann`` owns the mesh and her daemon runs."""
+class Room:
+    """A broker, and homes beside it, whose daemons are stopped at the end."""
 
-    def __init__(self, process: Process, folder: Path, stopping: ExitStack, settings: str = "") -> None:
+    def __init__(self, process: Process, folder: Path, stopping: ExitStack) -> None:
         self.process = process
-        self._folder = folder
+        self.folder = folder
         self._stopping = stopping
-        self.ann = self.home("ann")
+
+    def home(self, name: str, settings: str = "") -> Home:
+        made = Home(self.folder / name)
+        self._stopping.callback(stop_holder, DaemonHome(made.folder).lock, SECONDS)
         if settings:
-            self.ann.folder.mkdir(mode=0o700)
-            (self.ann.folder / "daemon.toml").write_text(settings)
-        self.ann.asks("mesh", "create", "team", "--broker", process.http, "--name", "ann")
+            made.folder.mkdir(mode=0o700)
+            (made.folder / "daemon.toml").write_text(settings)
+        return made
+
+
+@contextmanager
+def opened_room() -> Iterator[Room]:
+    """A room in a folder with a short name: the path of a socket must be."""
+    folder = Path(tempfile.mkdtemp(prefix="p-"))
+    try:
+        with broker(folder / "broker", "--open-creation") as serving, ExitStack() as stopping:
+            yield Room(serving, folder, stopping)
+    finally:
+        shutil.rmtree(folder)
+
+
+class World:
+    """A room in which ``ann`` owns a mesh and her daemon runs."""
+
+    def __init__(self, room: Room, settings: str = "") -> None:
+        self.process = room.process
+        self.home = room.home
+        self.ann = self.home("ann", settings)
+        self.ann.asks("mesh", "create", "team", "--broker", self.process.http, "--name", "ann")
         assert self.ann.types("daemon", "up").code == 0
         self.ann.has_key()
-
-    def home(self, name: str) -> Home:
-        made = Home(self._folder / name)
-        self._stopping.callback(stop_holder, DaemonHome(made.folder).lock, SECONDS)
-        return made
 
     def invite(self) -> str:
         with self.ann.client() as client:

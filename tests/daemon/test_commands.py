@@ -1,42 +1,24 @@
 """The mesh's commands as people type them: one broker, a few homes, every command a process of its own."""
 
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import apsw
 import pytest
 
 from parley.wire.invites import decode_invite, encode_invite
-from tests.broker.process import SECONDS, Process, broker
-from tests.daemon.homes import Home, World
+from tests.broker.process import SECONDS
+from tests.daemon.homes import Home, World, opened_room
 
 
 @pytest.fixture(scope="module")
-def room() -> Iterator[tuple[Process, Path]]:
-    """A broker, and a folder with a short name: the path of a socket must be."""
-    folder = Path(tempfile.mkdtemp(prefix="p-"))
-    try:
-        with broker(folder / "broker", "--open-creation") as serving:
-            yield serving, folder
-    finally:
-        shutil.rmtree(folder)
-
-
-@pytest.fixture(scope="module")
-def stopping() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture(scope="module")
-def world(room: tuple[Process, Path], stopping: ExitStack) -> World:
-    return World(*room, stopping)
+def world() -> Iterator[World]:
+    with opened_room() as room:
+        yield World(room)
 
 
 def test_an_owner_whose_daemon_was_just_started_has_a_key_and_can_invite(world: World) -> None:
