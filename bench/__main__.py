@@ -19,7 +19,7 @@ from typing import Any
 
 import uvloop
 
-from bench import machine
+from bench import baseline, machine
 from bench.figures import AGENTLIP, figure, verdict
 from bench.load.chromium import find_chromium
 from bench.load.hub import MESSAGE_BYTES, Hub
@@ -34,7 +34,6 @@ SCENARIOS = (
     *("insert", "edit", "tail", "replay", "move", "fanout"),
     *("derived", "hung", "tools", "page", "mesh", "lake", "redis", "nats"),
 )
-WITHOUT_FTS = "[search]\nfts = false\n"
 _LISTS = re.compile(r"\[([^][{}]*)\]")
 _RIVALS = {"redis": redis_streams, "nats": nats_jetstream}
 
@@ -52,7 +51,10 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="parley-bench-", dir=options.folder) as folder,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        report = runner.run(run(Path(folder), plan, options.only))
+        if options.baseline:
+            report = runner.run(run_beside(Path(folder), plan, options.only, options.baseline, options.alternations))
+        else:
+            report = runner.run(run(Path(folder), plan, options.only))
     text = _LISTS.sub(lambda match: "[" + " ".join(match[1].split()) + "]", json.dumps(report, indent=2))
     print(text)
     if options.json_out:
@@ -94,9 +96,26 @@ async def run(folder: Path, plan: Plan, only: Sequence[str]) -> dict[str, Any]:
     }
 
 
+async def run_beside(folder: Path, plan: Plan, only: Sequence[str], commit: str, alternations: int) -> dict[str, Any]:
+    """Measures the working tree and an earlier commit in turns, and returns the whole report."""
+    started = time.monotonic()
+    about = {"machine": machine.describe(folder), "message_bytes": MESSAGE_BYTES, "synchronous": "full"}
+    with baseline.worktree(commit) as tree:
+        _progress(f"{', '.join(only)} beside {commit}, {alternations} times in turns")
+        figures = await baseline.compare(folder, plan, only, alternations, baseline.environments(tree))
+    about["machine"]["load_after"] = [round(load, 2) for load in os.getloadavg()]
+    return {
+        **about,
+        "seconds": round(time.monotonic() - started),
+        "baseline": baseline.full_name(commit),
+        "alternations": alternations,
+        "compared": figures,
+    }
+
+
 async def _without_index(folder: Path, plan: Plan, only: Sequence[str]) -> dict[str, Any]:
     figures: dict[str, Any] = {}
-    with Hub(folder, config=WITHOUT_FTS) as hub:
+    with Hub(folder, config=insert.WITHOUT_FTS) as hub:
         if "insert" in only:
             figures |= await _say("insert", insert.insert, hub, plan)
         if "edit" in only:
@@ -150,7 +169,7 @@ async def _page(folder: Path, plan: Plan) -> dict[str, Any]:
     if program is None:
         _progress("no browser is here to load the page in (Debian package chromium)")
         return {}
-    with Hub(folder, config=WITHOUT_FTS) as hub:
+    with Hub(folder, config=insert.WITHOUT_FTS) as hub:
         _progress(f"the page, with a topic of {plan.page} messages")
         return await page.page(hub, program, plan)
 
@@ -190,13 +209,21 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", type=_some(SCENARIOS), default=SCENARIOS, help=f"some of {','.join(SCENARIOS)}")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work: shows that it runs, not how fast")
     parser.add_argument("--repeat", type=int, default=Plan().repeat, help="repetitions whose median counts")
+    parser.add_argument("--baseline", metavar="COMMIT", help="measure this commit, too, in turns, and give the ratios")
+    parser.add_argument("--alternations", type=int, default=7, help="turns with a baseline, whose median counts")
     parser.add_argument("--json-out", type=Path, help="write the document to this file, too")
     parser.add_argument("--folder", type=Path, help="where the servers write; the system's temporary folder if omitted")
     parts = f"what of the pipeline is measured: some of {','.join(LAKE_PARTS)}"
     parser.add_argument("--lake-parts", type=_some(LAKE_PARTS), default=LAKE_PARTS, help=parts)
     parser.add_argument("--lake-sizes", type=_some(LAKE_SIZES), default=LAKE_SIZES, help="over how long histories")
     parser.add_argument("--lake-keep", type=Path, help="where histories that were made stay, for the next run to take")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.baseline:
+        options.only = baseline.COMPARED if options.only is SCENARIOS else options.only
+        alone = [name for name in options.only if name not in baseline.COMPARED]
+        if alone:
+            parser.error(f"--baseline compares {' and '.join(baseline.COMPARED)}, not {', '.join(alone)}")
+    return options
 
 
 def _some(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:

@@ -6,7 +6,7 @@ A daemon is one member of each mesh, so ten daemons in ten meshes are a hundred 
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -31,8 +31,17 @@ _DATA = b"data: "
 class Mesh:
     """The processes. ``members[m][d]`` is the public key of daemon ``d`` in mesh ``m``."""
 
-    def __init__(self, folder: Path, store: str | None, daemons: int, meshes: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store: str | None,
+        daemons: int,
+        meshes: int,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """``environment`` is what its processes find in theirs, beside what they need."""
         self.folder = folder
+        self._environment = environment or {}
         self._store = ["--store", store] if store else []
         self._counts = (daemons, meshes)
         self._stack = ExitStack()
@@ -96,7 +105,7 @@ class Mesh:
     def _serve(self, arguments: list[str], ready: str, environment: dict[str, str]) -> Process:
         command = [sys.executable, "-m", "parley", *arguments]
         return self._stack.enter_context(
-            ServerProcess(command, ready=ready, folder=self.folder, environment=environment)
+            ServerProcess(command, ready=ready, folder=self.folder, environment={**self._environment, **environment})
         )
 
     async def _make_mesh(self, slug: str, port: int) -> None:

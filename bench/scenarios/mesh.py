@@ -7,7 +7,7 @@ handed over as fast as the daemons take it, and the clock stops at the last arri
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -28,9 +28,9 @@ _numbers = count(1)
 async def mesh(folder: Path, plan: Plan, store: str | None, prefix: str) -> dict[str, Any]:
     """Both loads at a new broker on this store (None is a SQLite file)."""
     async with Mesh(folder, store, DAEMONS, MESHES) as world:
-        await _closed(world, MESHES * DAEMONS)  # everybody's first message asks for peers and opens connections
+        measured = await closed_loop(world, plan)
         before = world.bytes_on_disk()
-        closed = [await _closed(world, plan.mesh_closed) for _ in range(plan.repeat)]
+        closed = [await measured() for _ in range(plan.repeat)]
         burst = [await _burst(world, plan.mesh_burst) for _ in range(plan.repeat)]
         disk = _grown(world, before, plan.repeat * (plan.mesh_closed + plan.mesh_burst))
         memory = {
@@ -43,6 +43,12 @@ async def mesh(folder: Path, plan: Plan, store: str | None, prefix: str) -> dict
         f"{prefix}_memory": figure(f"{prefix}_memory", [memory]),
         f"{prefix}_disk": figure(f"{prefix}_disk", [disk]),
     }
+
+
+async def closed_loop(world: Mesh, plan: Plan) -> Callable[[], Awaitable[Sample]]:
+    """The closed load, which may be measured again and again; everybody has sent a message before."""
+    await _closed(world, len(world.members) * len(world.daemons))  # the first asks for peers and opens connections
+    return lambda: _closed(world, plan.mesh_closed)
 
 
 async def _closed(world: Mesh, messages: int) -> Sample:
@@ -72,8 +78,8 @@ async def _closed(world: Mesh, messages: int) -> Sample:
 
         async with _followers(world, on_arrival):
             cpu, start = world.cpu_seconds(), time.perf_counter()
-            for mesh_number in range(MESHES):
-                for daemon in range(DAEMONS):
+            for mesh_number in range(len(world.members)):
+                for daemon in range(len(world.daemons)):
                     send(mesh_number, daemon)
             await asyncio.wait_for(done, DEADLINE_SECONDS)
             seconds = time.perf_counter() - start
@@ -95,7 +101,7 @@ async def _burst(world: Mesh, messages: int) -> Sample:
     async with _connections(world) as senders, _followers(world, on_arrival):
         cpu, start = world.cpu_seconds(), time.perf_counter()
         for number in range(messages):
-            daemon, mesh_number = number % DAEMONS, number // DAEMONS % MESHES
+            daemon, mesh_number = number % len(world.daemons), number // len(world.daemons) % len(world.members)
             senders[mesh_number][daemon].send(_message(world, mesh_number, daemon, f"burst-{next(_numbers)}"))
         await asyncio.wait_for(done, DEADLINE_SECONDS)
         seconds = time.perf_counter() - start
@@ -109,7 +115,7 @@ async def _burst(world: Mesh, messages: int) -> Sample:
 
 def _message(world: Mesh, mesh_number: int, daemon: int, name: str) -> bytes:
     """A message to the next daemon's member of the same mesh."""
-    to = world.members[mesh_number][(daemon + 1) % DAEMONS]
+    to = world.members[mesh_number][(daemon + 1) % len(world.daemons)]
     body = {"to": to, "message": content(0), "mesh": f"mesh-{mesh_number}", "client_message_id": name}
     return request("POST", "/v1/send", "", body)
 
@@ -118,6 +124,7 @@ def _rates(world: Mesh, messages: int, seconds: float, before: tuple[float, floa
     broker, daemons = (now - then for now, then in zip(world.cpu_seconds(), before, strict=True))
     return {
         "per_second": round(messages / seconds),
+        "cpu_us": round((broker + daemons) / messages * 1e6, 1),
         "broker_cpu_us": round(broker / messages * 1e6, 1),
         "daemons_cpu_us": round(daemons / messages * 1e6, 1),
     }
@@ -142,7 +149,7 @@ async def _connections(world: Mesh) -> AsyncGenerator[list[list[HttpPeer]]]:
     On one connection a daemon answers in order, one after the other. Programs that shared one would wait for each
     other, and no two of their messages could be written together.
     """
-    peers = [[await world.connect(number) for number in range(DAEMONS)] for _ in range(MESHES)]
+    peers = [[await world.connect(number) for number in range(len(world.daemons))] for _ in world.members]
     everybody = [peer for of_mesh in peers for peer in of_mesh]
     for peer in everybody:
         peer.on_reply = _check
@@ -155,7 +162,7 @@ async def _connections(world: Mesh) -> AsyncGenerator[list[list[HttpPeer]]]:
 
 @asynccontextmanager
 async def _followers(world: Mesh, on_arrival: Any) -> AsyncGenerator[None]:
-    followers = [await world.follow(number, on_arrival) for number in range(DAEMONS)]
+    followers = [await world.follow(number, on_arrival) for number in range(len(world.daemons))]
     try:
         yield
     finally:
