@@ -6,15 +6,19 @@ through, and it is named at the end as unsteady, since somebody has to find out 
 
 There is no second look where more than a few failed, nor where tests search by chance for what must never happen: a
 message that was lost once has been lost.
+
+What the time went to is shown before pytest's closing line: a table of folders, and the slowest tests.
 """
 
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from typing import Final
 
 import pytest
 
 FEW: Final = 3
+SLOWEST: Final = 15
 NO_SECOND_LOOK: Final = ("tests/crash/", "tests/simulation/", "tests/mcp/test_team.py")
 ALL: Final = ("-q", "-n", "2", "--dist", "loadgroup")
 ALONE: Final = (sys.executable, "-m", "pytest", "-q", "-n", "0")
@@ -37,9 +41,50 @@ class Failures:
             self.names.append(report.nodeid)
 
 
+class Times:
+    """A plugin that adds up what tests take, with their fixtures, on all processes together."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] += report.duration
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for line in self.lines():
+            terminalreporter.write_line(line)
+
+    def lines(self) -> list[str]:
+        """The folders and the tests, those that take longest first."""
+        tests: Counter[str] = Counter()
+        seconds: defaultdict[str, float] = defaultdict(float)
+        for name, taken in self.seconds.items():
+            tests[folder_of(name)] += 1
+            seconds[folder_of(name)] += taken
+        width = max(map(len, ("folder", *seconds)))
+        folders = sorted(seconds, key=lambda each: -seconds[each])
+        slowest = sorted(self.seconds, key=lambda each: -self.seconds[each])[:SLOWEST]
+        return [
+            "",
+            f"{'folder':{width}}  tests  seconds",
+            *(f"{each:{width}}  {tests[each]:5}  {seconds[each]:7.1f}" for each in folders),
+            f"{'all':{width}}  {tests.total():5}  {sum(seconds.values()):7.1f}",
+            "",
+            "slowest tests, in seconds",
+            *(f"{self.seconds[name]:7.1f}  {name}" for name in slowest),
+        ]
+
+
+def folder_of(name: str) -> str:
+    """A test's folder below ``tests``; ``tests`` itself for a file that lies there."""
+    *folders, _ = name.partition("::")[0].split("/")
+    return "/".join(folders[:2])
+
+
 def main(arguments: list[str]) -> int:
     failures = Failures()
-    code = pytest.main([*ALL, *arguments], plugins=[failures])
+    code = pytest.main([*ALL, *arguments], plugins=[failures, Times()])
     if code != pytest.ExitCode.TESTS_FAILED or not failures.names:
         return int(code)
     refusal = no_second_look(failures.names)
