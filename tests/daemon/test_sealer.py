@@ -1,12 +1,19 @@
 """What is sealed says nothing to a broker, and opens only where, by whom and for what it was meant."""
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from parley.core import sealing
+from parley.core.canonical import canonical_json
 from parley.core.daemon_errors import MeshKeyMissing, MeshNotAttached
+from parley.core.errors import InvalidInput, PayloadTooLarge, Refused
+from parley.core.sealing import Context
 from parley.daemon.inbox.receive import SealedMessage
 from parley.daemon.key_archive import DAY_MS, KEYS_MAX, KeyArchive
 from parley.daemon.memberships import Memberships, MeshKey
@@ -41,6 +48,44 @@ def test_what_was_moved_or_changed_does_not_open(message: Message, part: str) ->
     whole = carried(message, seal(message, ALICE, random))
     other = whole.sealed[:-1] + b"\0" if part == "sealed" else "0" * 64
     assert open_sealed(whole._replace(**{part: other}), BOB, [BOB.seed_bytes]) is None
+
+
+PIECES = st.sampled_from(
+    ['{"body": ', '"x"', ', "meta": ', '{"a": ', "[", "]", "}", "1", "9" * 30, "9" * 5_000, "1e999", "NaN", '"\\ud800"']
+)
+DEEP = st.builds(lambda depth, mark: '{"body": "x", "meta": ' + mark * depth, st.integers(0, 3_000), PIECES)
+CLOSED = st.builds(
+    lambda depth, bit: '{"body": "x", "meta": ' + '{"a": ' * depth + bit + "}" * depth + "}",
+    st.integers(0, 120),
+    PIECES,
+)
+TEXTS = st.one_of(
+    st.lists(PIECES, max_size=20).map("".join).map(str.encode),
+    DEEP.map(str.encode),
+    CLOSED.map(str.encode),
+    st.binary(max_size=200),
+    st.just(b'{"body": "' + b"x" * 10_000_000 + b'"}'),
+    st.just(b'{"body": "\\u0000", "body": "second", "meta": {"a": 1, "a": 2}}'),
+)
+
+
+@given(TEXTS)
+def test_whatever_a_member_seals_is_read_or_not_and_can_be_passed_on(text: bytes) -> None:
+    context = Context("mesh_1", "topic", "alerts", ALICE.pubkey)
+    body = sealing.seal_shared(text, context, mesh_key=bytes.fromhex("aa" * 32), random=random)
+    opened = open_sealed(SealedMessage(ALICE.pubkey, "topic", "alerts", "", 1, body), BOB, [BOB.seed_bytes])
+    if opened is not None:
+        msgspec.json.encode({"items": [{"meta": opened.meta, "body": opened.body}]})
+        canonical_json(opened.meta)
+
+
+@pytest.mark.parametrize(
+    ("meta", "refused"),
+    [({"a": "x" * 32_768}, PayloadTooLarge), ({"a": 2**60}, InvalidInput), ({"a": float("nan")}, InvalidInput)],
+)
+def test_metadata_that_nobody_would_take_is_not_sealed(meta: dict[str, Any], refused: type[Refused]) -> None:
+    with pytest.raises(refused):
+        seal(replace(DIRECT, meta=meta), ALICE, random)
 
 
 def test_another_mesh_or_another_epoch_does_not_open() -> None:

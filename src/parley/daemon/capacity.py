@@ -42,7 +42,7 @@ class Capacity:
     def __init__(self, store: DaemonStore, clock: Clock, settings: DaemonSettings) -> None:
         self.settings = settings
         self.untidy = asyncio.Event()
-        """Set when there is something to give back that should not wait for the next round."""
+        """Set when there is something to make room with, or to give back, that should not wait for the next round."""
         self._store = store
         self._clock = clock
         self._share, self._share_at = 0.0, float("-inf")
@@ -68,15 +68,17 @@ class Capacity:
     async def prune_outbox(self, before_ms: int) -> int:
         """Forgets what messages said that were sent or given up before the time. How many."""
         now_ms = self._clock.now_ms()
-        pruned = await _in_parts(self._store.outbox, lambda db: prune(db, before_ms=before_ms, now_ms=now_ms))
+        pruned = await _in_parts(self._store.outbox, partial(prune, before_ms=before_ms, now_ms=now_ms))
         self._share_at = float("-inf")
-        self._note(pruned)
+        if pruned:
+            self.untidy.set()
         return pruned
 
     async def flush_inbox(self, *, mesh_id: str | None, before_ms: int | None) -> int:
         """Throws away what arrived in a mesh, before a time, or altogether. How many."""
         flushed = await self._forget(partial(flush, mesh_id=mesh_id, before_ms=before_ms))
-        self._note(flushed)
+        if flushed:
+            self.untidy.set()
         return flushed
 
     def note_seen(self) -> None:
@@ -104,7 +106,6 @@ class Capacity:
 
     async def give_back(self) -> None:
         """Gives the disk what is free in the files; a small one is compacted when a week has passed."""
-        self.untidy.clear()
         now_ms = self._clock.now_ms()
         for part in self._store.parts:
             while await part.writer.run(give_back):
@@ -125,10 +126,6 @@ class Capacity:
             forgotten = await self._store.write_inbox(partial(rule, after_seq=after))
             total, after = total + forgotten.number, forgotten.after_seq
         return total
-
-    def _note(self, freed: int) -> None:
-        if freed:
-            self.untidy.set()
 
 
 async def _in_parts(writer: AsyncWriter, rule: Write[int]) -> int:

@@ -395,6 +395,7 @@ class Daemon:
         """Once a minute, and when there is space to give back: forgets what is old, ends sessions that are over, and
         tells of what fills."""
         while True:
+            self.capacity.untidy.clear()
             await self.upkeep()
             with suppress(TimeoutError):
                 async with asyncio.timeout(UPKEEP_SECONDS):

@@ -4,7 +4,7 @@ from typing import Final
 
 import apsw
 
-ROWS_AT_ONCE: Final = 500
+ROWS_AT_ONCE: Final = 100
 """Rows that are forgotten in one transaction, so that no other write waits long for its turn."""
 VACUUM_MS: Final = 7 * 24 * 3_600_000
 """How often a file is compacted."""

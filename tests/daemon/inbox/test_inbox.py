@@ -10,7 +10,7 @@ from parley.daemon.held import held_bytes
 from parley.daemon.hooks.rules import hooks_for
 from parley.daemon.inbox.events import DaemonEvent, append_event, events_after, newest_event, oldest_event, prune_events
 from parley.daemon.inbox.reading import Filter, mark_seen, message, messages_at, page, search, unseen_and_sealed
-from parley.daemon.inbox.receive import Opener, Received, open_kept, receive
+from parley.daemon.inbox.receive import REOPENED_BYTES_MAX, Opener, Received, open_kept, receive
 from parley.daemon.inbox.renewal import mark_renewed
 from parley.daemon.inbox.retention import REMEMBERED_MS, flush, make_room, prune_forgotten, prune_inbox, remove
 from parley.wire.broker import Push
@@ -95,6 +95,20 @@ def test_what_was_kept_is_opened_when_a_key_arrives(inbox: apsw.Connection) -> N
     assert bodies(inbox) == ["hello"]
     assert [each.body for each in search(inbox, "hello", Filter(), 10)] == ["hello"]
     assert arrive(inbox, push(2), row_id="in_2").status == "stored"
+
+
+def test_much_that_was_kept_is_opened_in_parts(inbox: apsw.Connection) -> None:
+    for number in range(7):
+        arrive(inbox, push(number, str(number), "x" * 100_000), row_id=f"in_{number}", opener=opens_nothing)
+    parts: list[int] = []
+    after: int | None = 0
+    while after is not None:
+        events, after = commit(
+            inbox, lambda db, after=after: open_kept(db, opens, mesh_id="mesh_1", now_ms=NOW, after_seq=after, limit=5)
+        )
+        parts.append(len(events))
+    assert (parts, unseen_and_sealed(inbox)) == ([3, 3, 1], (7, 0))
+    assert REOPENED_BYTES_MAX == 256 * 1024
 
 
 def test_a_body_that_is_not_even_base64_is_kept_as_it_came(inbox: apsw.Connection) -> None:

@@ -21,6 +21,8 @@ from parley.wire.broker import CarriedMessage, DeliveryStatus, Push
 
 REOPENED_MAX: Final = 64
 """Messages that are tried again in one transaction, so that no other write waits long for its turn."""
+REOPENED_BYTES_MAX: Final = 256 * 1024
+"""The same in bytes: what can be read is also indexed for the search, which takes longer than to open it."""
 _INSERT: Final = (
     "INSERT INTO inbox (id, mesh_id, client_message_id, broker_message_id, history_id, sender_id, sender_pubkey,"
     " sender_name, recipient_id, destination_kind, destination_ref, priority, reply_to_id, mentioned, body, meta,"
@@ -32,9 +34,13 @@ _KEY: Final = "mesh_id = ?1 AND sender_id = ?2 AND recipient_id = ?3 AND client_
 _STATUS: Final = (
     f"SELECT sealed IS NOT NULL FROM inbox WHERE {_KEY} UNION ALL SELECT 0 FROM forgotten WHERE {_KEY} LIMIT 1"
 )
+_NEXT_SEALED: Final = (
+    "SELECT seq, octet_length(sealed) FROM inbox WHERE mesh_id = ? AND seq > ? AND sealed IS NOT NULL"
+    " ORDER BY seq LIMIT ?"
+)
 _SEALED: Final = (
-    "SELECT seq, sender_name, sender_pubkey, destination_kind, destination_ref, coalesce(reply_to_id, ''),"
-    " key_epoch, sealed FROM inbox WHERE mesh_id = ? AND seq > ? AND sealed IS NOT NULL ORDER BY seq LIMIT ?"
+    "SELECT sender_name, sender_pubkey, destination_kind, destination_ref, coalesce(reply_to_id, ''),"
+    " key_epoch, sealed FROM inbox WHERE seq = ?"
 )
 _OPEN: Final = "UPDATE inbox SET body = ?, meta = ?, sealed = NULL WHERE seq = ?"
 
@@ -125,14 +131,21 @@ def open_kept(
 ) -> Reopened:
     """Tries the next messages that could not be opened again, after a key arrived."""
     events: list[DaemonEvent] = []
-    rows: list[Any] = db.execute(_SEALED, (mesh_id, after_seq, limit)).fetchall()
-    for seq, name, *parts in rows:
+    rows: list[Any] = db.execute(_NEXT_SEALED, (mesh_id, after_seq, limit)).fetchall()
+    more, size = len(rows) == limit, 0
+    for seq, sealed_bytes in rows:
+        if size > REOPENED_BYTES_MAX:
+            more = True
+            break
+        size, after_seq = size + sealed_bytes, seq
+        found: list[Any] = db.execute(_SEALED, (seq,)).fetchall()
+        name, *parts = found[0]
         opened = open_sealed(SealedMessage(*parts))
         if opened is not None:
             db.execute(_OPEN, (opened.body, msgspec.json.encode(opened.meta).decode(), seq))
             data = {"sender_name": name}
             events.append(append_event(db, "message_opened", data, now_ms=now_ms, mesh_id=mesh_id, inbox_seq=seq))
-    return Reopened(events, int(rows[-1][0]) if len(rows) == limit else None)
+    return Reopened(events, after_seq if more else None)
 
 
 def sealed_of(message: CarriedMessage) -> bytes:
