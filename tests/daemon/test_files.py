@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from parley.core.exits import Exit
-from parley.daemon.memberships import Memberships
 from parley.wire.daemon_home import DaemonHome
 from tests.daemon.conftest import Parley
 from tests.daemon.desk import BOB
@@ -138,8 +137,3 @@ def test_h2_h10_a_daemon_that_cannot_write_refuses_to_start(closed: str) -> None
         code, said = user.parley("daemon", "up")
         assert (code, said.get("code")) == (Exit.WORKSPACE_UNSAFE, "WORKSPACE_UNSAFE")
         path.chmod(0o700 if path.is_dir() else 0o600)
-
-
-def test_memberships_of_nobody_need_no_file(tmp_path: Path) -> None:
-    Memberships(tmp_path / "memberships.json").save()
-    assert not (tmp_path / "memberships.json").exists()

@@ -220,7 +220,11 @@ class _DaemonLife(Life):
         def listen_again() -> None:
             self._listening = asyncio.create_task(server.listen_on(listen_unix(home.socket)))
 
-        keeper.keep(KeptFile(home.socket, listen_again), KeptFile(home.memberships, daemon.memberships.save))
+        members = daemon.memberships
+        keeper.keep(
+            KeptFile(home.socket, listen_again),
+            KeptFile(home.memberships, members.save, wanted=lambda: bool(members.all())),
+        )
         if tcp is not None:
             text = f"{tcp.port}\n".encode()
             port = KeptFile(home.port_file, lambda: write_atomic(home.port_file, text, 0o644, durable=False), ours=True)

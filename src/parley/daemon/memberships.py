@@ -141,9 +141,8 @@ class Memberships:
         self._write({name: each for name, each in self._meshes.items() if name != mesh_id})
 
     def save(self) -> None:
-        """Writes all of them again; none need no file."""
-        if self._meshes:
-            self._write(self._meshes)
+        """Writes all of them again."""
+        self._write(self._meshes)
 
     def _write(self, meshes: dict[str, Membership]) -> None:
         data = msgspec.json.encode(_File(VERSION, list(meshes.values())))

@@ -24,8 +24,17 @@ Signature = tuple[int, int, int]
 class KeptFile:
     """A file that ``write`` writes whole. One that nobody else changes (``ours``) is also written when it differs."""
 
-    def __init__(self, path: Path, write: Callable[[], object], *, ours: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        write: Callable[[], object],
+        *,
+        ours: bool = False,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """While it is not ``wanted``, there is nothing to be in it."""
         self.path = path
+        self._wanted = wanted
         self._write = write
         self._ours = ours
         self._written: Signature | None = None
@@ -39,7 +48,7 @@ class KeptFile:
     def look(self) -> str | None:
         """Writes it if it is gone; what there is to say about it, if anything is new."""
         found = _signature(self.path)
-        if found is not None and (found == self._written or not self._ours):
+        if not self._wanted() or (found is not None and (found == self._written or not self._ours)):
             self._failed = False
             return None
         try:
@@ -48,8 +57,6 @@ class KeptFile:
             said, self._failed = self._failed, True
             return None if said else f"{self.path} is gone and cannot be written again: {error}"
         self._failed = False
-        if self._written is None:
-            return None  # there is nothing to be in it
         return f"{self.path} was gone or changed, and was written again"
 
 
