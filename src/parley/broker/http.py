@@ -105,7 +105,8 @@ class BrokerDoor(Door):
         visit.take(self.strangers, self.address(visit))
 
     def admit_upgrade(self, visit: Visit) -> Key | None:
-        return self.address(visit)
+        visit.take(self.strangers, self.address(visit))  # who it is comes with its first frame
+        return None
 
     def address(self, visit: Visit) -> str:
         if self._settings.trusted_proxy:

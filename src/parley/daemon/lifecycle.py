@@ -37,7 +37,7 @@ from parley.serve import BoundSocket, HeldFiles, RateLimiter, TokenStore, bind, 
 from parley.serve.file_keeper import FileKeeper, KeptFile
 from parley.serve.life import Life
 from parley.serve.metrics import Metrics
-from parley.serve.server import HttpServer
+from parley.serve.server import CONNECTIONS_MAX, HttpServer
 from parley.serve.shell import Shell
 from parley.serve.writable import refuse_unwritable
 from parley.wire.daemon_home import DaemonHome
@@ -176,7 +176,10 @@ class _DaemonLife(Life):
         if self._tcp is None and self._settings.ipc.tcp_enabled:
             self.log.info("port_left_out", why="this is a container; ipc.tcp_in_container opens the port all the same")
         sockets = [self._unix, *([] if self._tcp is None else [self._tcp.socket])]
-        servers = [HttpServer(*each) for each in zip(self._shells(daemon), sockets, strict=True)]
+        servers = [
+            HttpServer(shell, listening, connections_max=CONNECTIONS_MAX // len(sockets))
+            for shell, listening in zip(self._shells(daemon), sockets, strict=True)
+        ]
         self.run_beside(self._watch_token())
         self.run_beside(self._keeper(daemon, servers[0]).run())
         self.run_beside(self._until_ended(daemon))

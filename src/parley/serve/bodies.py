@@ -28,17 +28,19 @@ async def read_body(
     if declared is not None and declared.isdigit() and int(declared) > most:
         raise _too_large(most)
     message = await receive()
-    data: bytes = message.get("body", b"")
+    data: bytes | bytearray = message.get("body", b"")
+    if message.get("more_body"):
+        data = bytearray(data)  # grows in place: a body that comes byte by byte costs no more than its size
     while message.get("more_body"):
-        message = await receive()
-        data += message.get("body", b"")
         if len(data) > most:
             raise _too_large(most)
+        message = await receive()
+        data += message.get("body", b"")
     if message["type"] == "http.disconnect":
         raise InvalidInput("The body ended early")
     if len(data) > most:
         raise _too_large(most)
-    return data
+    return bytes(data)
 
 
 def require_json(content_type: bytes) -> None:

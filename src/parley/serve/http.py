@@ -5,57 +5,46 @@ way. Our answers are whole and their headers our own, so the shell makes the byt
 system call per answer, and a third of the time that uvicorn's own way takes.
 
 A request is heard before its token is known, so a stranger must not be able to use up a server with one. The head of a
-request has a largest size. A connection that is in the middle of a request must go on with it: one that falls silent,
-or sends so little that it could take for ever, is closed. Where there are too many connections, the one that has waited
-longest for its next request makes room.
+request has a largest size, and so has the number of requests that wait for their answers on a connection. A connection
+must get on with what it began: a sender in the middle of a request that falls silent, or sends so little that it could
+take for ever, is cut off, and so is a reader that does not take its answer. Where there are too many connections, the
+one whose caller has been waited for longest makes room.
+
+Answers leave in the order of the requests, refusals included: of two that change places, each would be taken for the
+other's.
 """
 
 import asyncio
-from collections import OrderedDict
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
-from uvicorn.server import ServerState
 
 from parley.core.errors import InvalidInput
+from parley.serve.connections import Connections
 from parley.serve.security_headers import head_lines
-from parley.serve.shell import NOT_MODIFIED, Response, Shell
+from parley.serve.shell import NOT_MODIFIED, Response, Shell, upgrade_head
 
 STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 HEAD_BYTES_MAX: Final = 128 * 1024
 """Room for the longest query that means something: a thousand ids to filter events by."""
+HEADERS_MAX: Final = 128
+"""Several times what browsers and proxies send; each costs far more memory than the four bytes that one can have."""
+PIPELINED_MAX: Final = 64
+"""Requests that may wait behind the one that is being answered; hardly any client sends even one."""
 IDLE_LOOKS: Final = 3
 """Looks at a silent connection before it is closed that waits for its next request: more than a client's minute."""
 PROGRESS_BYTES_MIN: Final = 16 * 1024
-"""What must come between two looks at a connection that is in the middle of a request."""
+"""What must come, or be taken, between two looks at a connection that is in the middle of a request or an answer."""
 LINGER_SECONDS: Final = 2.0
 """How long a refused sender is listened to before its connection is closed."""
+_NO_HTTP: Final = "Invalid HTTP request received."
 _HEAD_TOO_LARGE: Final = "The head of the request is too large."
+_BODY_TOO_THIN: Final = "The body of the request is nearly all framing."
 _HEADER_EXTRA_BYTES: Final = 4
 """A colon, a blank and the end of the line."""
-
-
-class Connections(ServerState):
-    """The connections of a server, those that wait for a request in the order in which they began to."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-        self.waiting: OrderedDict[HttpConnection, None] = OrderedDict()
-
-    @property
-    def busy(self) -> bool:
-        """Whether a connection is open or a request is being answered."""
-        return bool(self.connections or self.tasks)
-
-    def make_room(self) -> None:
-        """Closes the connection that has waited longest, if there are too many."""
-        if len(self.connections) > self._most and self.waiting:
-            oldest, _ = self.waiting.popitem(last=False)
-            oldest.transport.abort()
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -65,46 +54,123 @@ class HttpConnection(HttpToolsProtocol):
     """A connection is looked at this often, and closed if it has not got on with what it began."""
 
     server_state: Connections
+    parser: httptools.HttpRequestParser  # pyright: ignore[reportIncompatibleVariableOverride]
+    cycle: RequestResponseCycle | None  # pyright: ignore[reportIncompatibleVariableOverride]
+    """The newest request, which has a body, an answer, both or neither yet; None before the first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self._shell = cast("Shell[Any]", cast("Any", self).app)
         self._complaint, self._refused = "", False
-        self._head_bytes = self._read_bytes = self._heard_bytes = 0
+        self._last_word: Response | None = None
+        self._answering: RequestResponseCycle | None = None
+        self._head_bytes = self._read_bytes = self._heard_bytes = self._framing_bytes = self._unsent_bytes = 0
+        self._is_first = True
         self._silent_looks = 0
         self._unfinished: object | None = None
         self._look = self.loop.call_later(self.silence_seconds, self._close_if_stuck)
-        self.server_state.waiting[self] = None
-        self.server_state.make_room()
+        self.server_state.enter(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._look.cancel()
-        self.server_state.waiting.pop(self, None)
+        self.server_state.leave(self)
+        if self._answering is not None:  # uvicorn tells only the newest of several requests
+            self._answering.disconnected = True
+            self._answering.message_event.set()
         super().connection_lost(exc)
+
+    def abort(self) -> None:
+        self.transport.abort()
 
     def eof_received(self) -> None:
         if self._refused:
             self.transport.close()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.server_state.waiting[self] = None
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unsent_bytes = 0
+        if self._answering is not None and not self._answering.more_body:
+            self.server_state.waiting.pop(self, None)
+
     def data_received(self, data: bytes) -> None:
-        if self._refused:
-            return
+        while data and not self._refused:
+            data = self._parse(data)
+
+    def _parse(self, data: bytes) -> bytes:
+        """What is left of the data after a request to upgrade that is answered like any other."""
+        rest = b""
+        self._is_first = self._is_between()
         self._read_bytes = len(data)
         self._heard_bytes += self._read_bytes
-        super().data_received(data)
-        if self._head_is_read():
-            self._head_bytes = 0
-            return
-        self._head_bytes += self._read_bytes
-        if self._head_bytes > HEAD_BYTES_MAX and not self._refused:
-            self.send_400_response(_HEAD_TOO_LARGE)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            rest = data[upgrade.args[0] :]
+            if self._should_upgrade():
+                self._upgrade(rest)
+                return b""
+        except httptools.HttpParserError:
+            self.send_400_response(_NO_HTTP)
+            return b""
+        self._bound_framing()
+        return rest
+
+    def _bound_framing(self) -> None:
+        """Refuses what goes on for ever without becoming a head, or a body."""
+        if not self._head_is_read():
+            self._head_bytes += self._read_bytes
+            if self._head_bytes > HEAD_BYTES_MAX:
+                self.send_400_response(_HEAD_TOO_LARGE)
+        elif self._open_body() is not None:
+            self._framing_bytes += self._read_bytes
+            if self._framing_bytes > HEAD_BYTES_MAX:
+                self.send_400_response(_BODY_TOO_THIN)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        # Of a read that another request comes first in, it is not known how much belongs to this one.
+        self._head_bytes = 0 if self._is_first else -self._read_bytes
+        self._is_first = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self.headers) >= HEADERS_MAX:
+            self._complain("The request has too many headers.")
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         # Only large reads hold a large head; to add up the headers of every request would cost each of them.
-        if self._head_bytes + self._read_bytes > HEAD_BYTES_MAX and self._head_size() > HEAD_BYTES_MAX:
-            self._complaint = _HEAD_TOO_LARGE
-            raise ValueError(_HEAD_TOO_LARGE)  # ends the parser, which refuses the request
+        if self._read_bytes + max(self._head_bytes, 0) > HEAD_BYTES_MAX and self._head_size() > HEAD_BYTES_MAX:
+            self._complain(_HEAD_TOO_LARGE)
+        if self.url[:1] != b"/":
+            self._check_target()
+        if len(self.pipeline) >= PIPELINED_MAX:
+            self._complain("Too many requests wait for their answers on this connection.")
+        if self.parser.should_upgrade() and self._has_body():  # the parser would take the body for the next request
+            self._complain("A request to upgrade must not have a body.")
+        self._framing_bytes = -self._read_bytes
         super().on_headers_complete()
+        if "path" in self.scope:
+            self.headers = []  # trailers come after the body and decide nothing
+
+    def on_body(self, body: bytes) -> None:
+        self._framing_bytes = -self._read_bytes
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        cycle = self._open_body()
+        if cycle is None:
+            return
+        cycle.more_body = False
+        cycle.message_event.set()
+        if cycle is self._answering:
+            self.server_state.waiting.pop(self, None)
 
     def send_400_response(self, msg: str) -> None:
         """What is not HTTP gets the same shape of error and the same headers as everything else."""
@@ -113,35 +179,55 @@ class HttpConnection(HttpToolsProtocol):
     def _should_upgrade_to_ws(self) -> bool:
         return bool(self._shell.upgrades)
 
-    def handle_websocket_upgrade(self) -> None:
+    def _upgrade(self, rest: bytes) -> None:
         """Lets the shell decide, and hands the connection over with the request that began it."""
-        url = httptools.parse_url(self.url)
-        scope = {**self.scope, "path": (url.path or b"").decode("latin-1"), "query_string": url.query or b""}
+        if self._answering is not None or self.pipeline:
+            self.send_400_response("An upgrade must wait for the answers to what was asked before it.")
+            return
+        if rest:
+            self.send_400_response("What follows an upgrade must wait for its answer.")
+            return
+        try:
+            url = httptools.parse_url(self.url)
+        except httptools.HttpParserInvalidURLError:
+            self.send_400_response(_NO_HTTP)
+            return
+        path, query = (url.path or b"").decode("latin-1"), url.query or b""
+        scope = {**self.scope, "path": path, "query_string": query, "raw_path": self.url}
         protocol = self._shell.open_socket(scope, self)
         if isinstance(protocol, Response):
             self._refuse(protocol)
             return
         self._look.cancel()  # a feed has deadlines of its own
-        self.server_state.waiting.pop(self, None)
-        self.connections.discard(self)
-        method, headers = self.scope["method"].encode(), head_lines(self.scope["headers"])
+        self.server_state.leave(self)
         protocol.connection_made(self.transport)
-        protocol.data_received(b"%b %b HTTP/1.1\r\n%b\r\n" % (method, self.url, headers))
+        protocol.data_received(upgrade_head(scope))
         self.transport.set_protocol(protocol)
 
     def on_response_complete(self) -> None:
         """As uvicorn's, without a timer of its own for each answer: the look at stuck connections closes idle ones."""
+        self._answering = None
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
         if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            self.server_state.waiting[self] = None
+            self.loop.call_soon(self._take_next)
+        elif self._last_word is not None:
+            self._end_with(self._last_word)
         else:
+            self.flow.resume_reading()
             self.server_state.waiting[self] = None
 
+    def _take_next(self) -> None:
+        """One request of a connection at a time, and in between whoever is new may come first."""
+        if not self.transport.is_closing():
+            self._start_asgi_task(*self.pipeline.pop())
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self.server_state.waiting.pop(self, None)
+        self._answering = cycle
+        if not cycle.more_body:
+            self.server_state.waiting.pop(self, None)
         task = self.loop.create_task(self._respond(cycle))
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
@@ -149,11 +235,12 @@ class HttpConnection(HttpToolsProtocol):
     async def _respond(self, cycle: RequestResponseCycle) -> None:
         try:
             response = await self._shell.respond(cycle.scope, cycle.receive)
+            if self.flow.write_paused and not cycle.disconnected:
+                self.server_state.waiting[self] = None
+                await self.flow.drain()
             if response.streaming is not None:
                 await cycle.run_asgi(cast("Any", response.streaming))
                 return
-            if self.flow.write_paused and not cycle.disconnected:
-                await self.flow.drain()
         except BaseException as error:
             self.transport.close()
             if not isinstance(error, asyncio.CancelledError):
@@ -161,52 +248,119 @@ class HttpConnection(HttpToolsProtocol):
             return
         if cycle.disconnected:
             return
+        if cycle.waiting_for_100_continue and cycle.more_body:
+            cycle.keep_alive = False  # its sender may leave the body out: what comes next could be either
         bodiless = cycle.scope["method"] == "HEAD"
         self.transport.write(rendered(response, self._shell.common_head, close=not cycle.keep_alive, bodiless=bodiless))
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         cycle.message_event.set()
         if not cycle.keep_alive:
-            self.transport.close()
+            self._linger() if cycle.more_body else self.transport.close()
         self.on_response_complete()
 
+    def _complain(self, complaint: str) -> None:
+        """Ends the parser, which refuses the request."""
+        self._complaint = complaint
+        raise ValueError(complaint)
+
+    def _check_target(self) -> None:
+        """A request may name the whole address instead of a path: then it must be that of ``Host``."""
+        authority = self.url.partition(b"://")[2].partition(b"/")[0]
+        if self.url != b"*" and dict(self.headers).get(b"host", b"").lower() != authority.lower():
+            self._complain("The target of the request names another host than its Host header.")
+
+    def _has_body(self) -> bool:
+        return any(
+            name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+            for name, value in self.headers
+        )
+
     def _refuse(self, response: Response) -> None:
-        """The last word on this connection. What is still on its way is read for a moment: a close that leaves it
-        unread would reset the connection, and the sender might never see why."""
+        """The last word on this connection, in its turn: after the answers to what was asked before."""
         self._refused = True
+        cycle = self._open_body()
+        if cycle is not None:  # it is the request whose body was not understood
+            if cycle.response_started:
+                self._linger() if cycle.response_complete else self.transport.abort()
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle is self._answering:
+                self._answering = None
+            else:
+                self.pipeline.popleft()
+        if self._answering is None and not self.pipeline:
+            self._end_with(response)
+        else:
+            self._last_word = response
+
+    def _end_with(self, response: Response) -> None:
         self.transport.write(rendered(response, self._shell.common_head, close=True))
+        self._linger()
+
+    def _linger(self) -> None:
+        """Says nothing more. What is still on its way is read for a moment: a close that leaves it unread would reset
+        the connection, and the sender might never see why."""
+        self._refused = True
+        self.server_state.waiting[self] = None
+        self.flow.resume_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._look.cancel()
-        self._look = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        self._look = self.loop.call_later(LINGER_SECONDS, self._close)
+
+    def _close(self) -> None:
+        self.transport.close()
+        self._look = self.loop.call_later(self.silence_seconds, self._close_if_stuck)
 
     def _head_is_read(self) -> bool:
         # uvicorn makes a new scope for each request and adds the method once its last header was parsed.
         return bool(self.scope) and "method" in self.scope
 
+    def _is_between(self) -> bool:
+        """Whether what comes next is the first of a request."""
+        return not self.scope or ("method" in self.scope and self._open_body() is None)
+
+    def _open_body(self) -> RequestResponseCycle | None:
+        """The newest request, if its body is not whole."""
+        return self.cycle if self.cycle is not None and self.cycle.more_body else None
+
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + _HEADER_EXTRA_BYTES for name, value in self.headers)
 
     def _close_if_stuck(self) -> None:
+        if not (self._reader_is_stuck() or self._sender_is_stuck()):
+            self._look = self.loop.call_later(self.silence_seconds, self._close_if_stuck)
+        elif self.transport.get_write_buffer_size():
+            self.transport.abort()  # a close would wait for the reader
+        else:
+            self.transport.close()
+
+    def _reader_is_stuck(self) -> bool:
+        """While writing is paused nothing is added to what was not sent: it must get less."""
+        waits = self.flow.write_paused or self.transport.is_closing()
+        before, now = self._unsent_bytes, self.transport.get_write_buffer_size() if waits else 0
+        self._unsent_bytes = now
+        return before > 0 and now > 0 and before - now < PROGRESS_BYTES_MIN
+
+    def _sender_is_stuck(self) -> bool:
+        if self._refused or self.transport.is_closing():
+            return False
         heard, self._heard_bytes = self._heard_bytes, 0
         before, self._unfinished = self._unfinished, self._unfinished_request()
-        if self._unfinished is not None:
-            stuck = not heard or (self._unfinished is before and heard < PROGRESS_BYTES_MIN)
-        else:
-            answering = not self.cycle.response_complete
-            self._silent_looks = 0 if heard or answering else self._silent_looks + 1
-            stuck = self._silent_looks >= IDLE_LOOKS
-        if stuck:
-            self.transport.close()
-            return
-        self._look = self.loop.call_later(self.silence_seconds, self._close_if_stuck)
+        if self._unfinished is None:
+            is_busy = heard or self._answering is not None or self.pipeline
+            self._silent_looks = 0 if is_busy else self._silent_looks + 1
+            return self._silent_looks >= IDLE_LOOKS
+        in_vain = isinstance(self._unfinished, RequestResponseCycle) and self._unfinished.response_complete
+        return not heard or (self._unfinished is before and (heard < PROGRESS_BYTES_MIN or in_vain))
 
     def _unfinished_request(self) -> object | None:
         """The request that the sender has not finished, or this connection before its first; None when it may wait."""
         if not self._head_is_read():
             return self.scope or self
-        waits_for_body = self.cycle.more_body and not self.cycle.response_complete and not self.flow.read_paused
-        return self.cycle if waits_for_body else None
+        return None if self.flow.read_paused else self._open_body()
 
 
 def rendered(response: Response, common: bytes, *, close: bool = False, bodiless: bool = False) -> bytes:

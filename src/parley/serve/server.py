@@ -13,8 +13,10 @@ from typing import Any, Final
 
 import uvicorn
 
-from parley.serve.http import Connections, HttpConnection
+from parley.serve.connections import Connections
+from parley.serve.http import HttpConnection
 from parley.serve.shell import Shell
+from parley.serve.tls import TlsListener
 
 BACKLOG: Final = 2_048
 """Connections that may wait to be accepted; the system lowers it to its own limit."""
@@ -22,8 +24,6 @@ CONNECTIONS_MAX: Final = 2_048
 """Connections of a server for one machine; more than its agents, people and pages ever open."""
 _FILES_BESIDE: Final = 512
 """Open files besides connections: databases, logs, plugins."""
-_HANDSHAKE_SECONDS: Final = 10.0
-"""How long a caller may take to agree on TLS."""
 _ENDED_LOOK_SECONDS: Final = 0.01
 
 
@@ -54,16 +54,16 @@ class HttpServer:
             date_header=False,
         )
         self.config.load()
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsListener | None = None
 
     async def start(self) -> None:
         """Accepts connections from now on."""
+        if self._tls is not None:
+            self._server = TlsListener(self._listening, self._tls, self.connections, self._connection)
+            self._server.start(BACKLOG)
+            return
         self._server = await asyncio.get_running_loop().create_server(
-            self._connection,
-            sock=self._listening,
-            ssl=self._tls,
-            ssl_handshake_timeout=None if self._tls is None else _HANDSHAKE_SECONDS,
-            backlog=BACKLOG,
+            self._connection, sock=self._listening, backlog=BACKLOG
         )
 
     async def listen_on(self, listening: socket.socket) -> None:

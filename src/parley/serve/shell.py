@@ -10,13 +10,12 @@ dictionaries and bytes.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 from starlette.responses import StreamingResponse
 from starlette.routing import compile_path
 from structlog.typing import FilteringBoundLogger
-from websockets.datastructures import Headers
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
@@ -67,6 +66,8 @@ LOGGED_PATH_CHARS_MAX: Final = 200
 """Longer than any path of ours; a stranger cannot fill the log with one request."""
 NOT_MODIFIED: Final = 304
 """Its body tells the length of what the caller has, as with HEAD, and is not sent."""
+STRANGERS_BODY_BYTES_MAX: Final = 16 * 1024
+"""Room for a code or an invite. Whoever has no token can hold this much in memory on each connection."""
 _NO_PATH: Final[Mapping[str, str]] = {}
 _NO_QUERY: Final = Query(b"")
 _JSON: Final = (b"content-type", b"application/json")
@@ -175,6 +176,8 @@ class Shell(Generic[S]):
 
     def refused(self, error: ParleyError, visit: Visit | None = None) -> Response:
         """A refusal as an answer, also of what never became a request."""
+        if visit is None:
+            self._metrics.inc(self._requests, 1, "unknown", str(error.status))
         asked_id = request_id(None) if visit is None else visit.request_id
         headers: list[tuple[bytes, bytes]] = [_JSON, (b"x-request-id", asked_id.encode())]
         if visit is not None and visit.decision is not None:
@@ -213,6 +216,10 @@ class Shell(Generic[S]):
         opened = self.upgrades.get(scope["path"])
         if opened is None:
             raise NotFound("Not found", path=scope["path"])
+        if scope["method"] != "GET":
+            raise MethodNotAllowed(scope["method"], ["GET"])
+        if scope["http_version"] != "1.1":
+            raise InvalidInput("Only HTTP/1.1 can be upgraded to a WebSocket")
         if door.in_flight.closing:
             raise ShuttingDown
         self._admit(visit, lambda: door.admit_upgrade(visit))
@@ -239,7 +246,10 @@ class Shell(Generic[S]):
         return Call(visit.path, query, body, idempotency_key(visit.headers.get(b"idempotency-key")), visit.headers)
 
     async def _body(self, route: _Route, visit: Visit, receive: Receive) -> Any:
-        data = await read_body(receive, visit.headers.get(b"content-length"), self.door.body_bytes_max)
+        most = self.door.body_bytes_max
+        if route.endpoint.public:
+            most = min(most, STRANGERS_BODY_BYTES_MAX)
+        data = await read_body(receive, visit.headers.get(b"content-length"), most)
         if route.endpoint.raw_body:
             return data
         if route.decode is None or (not data and route.endpoint.body_optional):
@@ -340,10 +350,16 @@ def _refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
             raise InvalidInput(f"{field} is given more than once", field=field)
 
 
+def upgrade_head(scope: Scope) -> bytes:
+    """The head of a request to upgrade, as it is handed to the protocol of the WebSocket."""
+    return b"GET %b HTTP/1.1\r\n%b\r\n" % (scope["raw_path"], head_lines(scope["headers"]))
+
+
 def _check_handshake(scope: Scope) -> None:
     """Raises ``InvalidInput`` for an upgrade that the library would refuse in words and headers of its own."""
-    headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]])
     judge = ServerProtocol()
-    judge.accept(Request(scope["path"], headers))
+    judge.receive_data(upgrade_head(scope))
+    for request in judge.events_received():
+        judge.accept(cast("Request", request))
     if judge.handshake_exc is not None:
         raise InvalidInput(f"This is no upgrade to a WebSocket: {judge.handshake_exc}")

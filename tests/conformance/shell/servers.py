@@ -3,6 +3,8 @@
 import asyncio
 import io
 import json
+import re
+import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +25,7 @@ from parley.daemon.home import prepare_home
 from parley.serve import DiskWatch, InFlight, bind
 from parley.serve.logs import configure
 from parley.serve.metrics import Metrics
+from parley.serve.security_headers import SECURITY_HEADERS
 from parley.serve.server import HttpServer
 from parley.serve.shell import Shell
 from parley.wire.daemon_home import DaemonHome
@@ -30,6 +33,8 @@ from tests.daemon.desk import PORT, Desk
 from tests.hub.hubs import serve_hub
 
 SECONDS = 60.0
+UPGRADE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+KEY = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
 RATE = 20
 """Requests per second that each server lets a caller make, where a test is about that."""
 
@@ -86,6 +91,27 @@ async def reply(reader: asyncio.StreamReader) -> Reply:
     return Reply(int(status.split()[1]), headers, json.loads(body) if is_json and body else body)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for what the server does by itself."""
+    async with asyncio.timeout(SECONDS):
+        while not condition():  # noqa: ASYNC110 - its own sets
+            await asyncio.sleep(0.001)
+
+
+async def replies(reader: asyncio.StreamReader) -> list[Reply]:
+    """All answers until the server ends the connection."""
+    found: list[Reply] = []
+    while True:
+        try:
+            found.append(await reply(reader))
+        except ConnectionResetError:
+            return found
+        except asyncio.IncompleteReadError as ended:
+            if ended.partial:
+                raise
+            return found
+
+
 async def ask(served: Served, data: bytes) -> Reply:
     """The answer to what is said on a connection of its own."""
     async with line_to(served) as (reader, writer):
@@ -133,7 +159,9 @@ async def daemon_server(folder: Path, *, limited: bool = False) -> AsyncGenerato
 
 
 @asynccontextmanager
-async def broker_server(folder: Path, *, limited: bool = False) -> AsyncGenerator[Served]:
+async def broker_server(
+    folder: Path, *, limited: bool = False, trusted_proxy: bool = False, tls: ssl.SSLContext | None = None
+) -> AsyncGenerator[Served]:
     clock = SystemClock()
     store = open_sqlite_store(folder / "broker.db", clock, synchronous="normal")
     logging = configure("info", io.BytesIO())
@@ -142,9 +170,10 @@ async def broker_server(folder: Path, *, limited: bool = False) -> AsyncGenerato
     policy = replace(DEFAULT_POLICY, http_per_address=rate, http_overall=rate)
     setting = Setting(store.broker_id, "inst", policy, sealing.verify, "0")
     broker = Broker(setting, gate, clock, Metrics(clock, BROKER_METRICS), logging.logger)
-    settings = HttpSettings("creation", False, "ws://127.0.0.1", "0", DiskWatch(folder, 0))
+    watch = DiskWatch(folder, 0)
+    settings = HttpSettings("creation", False, "ws://127.0.0.1", "0", watch, trusted_proxy=trusted_proxy)
     try:
-        async with _served(broker_shell(Front(broker, settings), clock, InFlight()), 64) as (server, port):
+        async with _served(broker_shell(Front(broker, settings), clock, InFlight()), 64, tls) as (server, port):
             yield Served(
                 "broker",
                 port,
@@ -164,15 +193,30 @@ async def broker_server(folder: Path, *, limited: bool = False) -> AsyncGenerato
 
 
 @asynccontextmanager
-async def _served(shell: Shell[Any], connections_max: int) -> AsyncGenerator[tuple[HttpServer, int]]:
+async def _served(
+    shell: Shell[Any], connections_max: int, tls: ssl.SSLContext | None = None
+) -> AsyncGenerator[tuple[HttpServer, int]]:
     bound = bind("127.0.0.1", 0)
-    server = HttpServer(shell, bound.socket, connections_max=connections_max)
+    server = HttpServer(shell, bound.socket, connections_max=connections_max, tls=tls)
     await server.start()
     try:
         yield server, bound.port
     finally:
         shell.door.in_flight.close()
         await server.stop(1)
+
+
+def assert_is_ours(answer: Reply) -> None:
+    """An answer has the security headers, the request's id and the name of the process, whoever made it."""
+    for name, value in SECURITY_HEADERS:
+        assert answer.headers[name.decode()] == value.decode()
+    assert re.fullmatch("[0-9a-f-]{36}", answer.headers["x-request-id"])
+    assert answer.headers["x-instance-id"]
+
+
+def assert_refused(answer: Reply, status: int, code: str) -> None:
+    assert (answer.status, answer.body["code"]) == (status, code)
+    assert_is_ours(answer)
 
 
 Start = Callable[..., AbstractAsyncContextManager[Served]]

@@ -1,44 +1,25 @@
 """What each of our servers promises to whoever knocks: one suite for the hub, the daemon and the broker."""
 
 import asyncio
-import re
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
 from parley.serve.http import HEAD_BYTES_MAX, PROGRESS_BYTES_MIN, HttpConnection
-from parley.serve.security_headers import SECURITY_HEADERS
 from parley.serve.shell import GIVEN_ONCE
-from tests.conformance.shell.servers import RATE, SECONDS, SERVERS, Reply, Served, ask, line_to, reply
-
-UPGRADE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
-KEY = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
-
-
-@pytest.fixture(params=list(SERVERS))
-async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Served]:
-    async with SERVERS[request.param](tmp_path) as server:
-        yield server
-
-
-@pytest.fixture(params=list(SERVERS))
-async def limited(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Served]:
-    async with SERVERS[request.param](tmp_path, limited=True) as server:
-        yield server
-
-
-def assert_is_ours(answer: Reply) -> None:
-    """An answer has the security headers, the request's id and the name of the process, whoever made it."""
-    for name, value in SECURITY_HEADERS:
-        assert answer.headers[name.decode()] == value.decode()
-    assert re.fullmatch("[0-9a-f-]{36}", answer.headers["x-request-id"])
-    assert answer.headers["x-instance-id"]
-
-
-def assert_refused(answer: Reply, status: int, code: str) -> None:
-    assert (answer.status, answer.body["code"]) == (status, code)
-    assert_is_ours(answer)
+from tests.conformance.shell.servers import (
+    KEY,
+    RATE,
+    SECONDS,
+    SERVERS,
+    UPGRADE,
+    Served,
+    ask,
+    assert_is_ours,
+    assert_refused,
+    line_to,
+    reply,
+)
 
 
 async def test_an_answer_carries_its_headers_and_the_callers_own_request_id(served: Served) -> None:
