@@ -282,8 +282,8 @@ def test_a_log_that_cannot_be_opened_prevents_a_detached_start_with_a_reason(
 ) -> None:
     (workspace.logs / "hub.log").mkdir(parents=True)
     result = parley("up", "--detach", "-w", workspace.root)
-    assert result.code == 1
-    assert result.stderr.startswith(f"Error: Cannot open the log in {workspace.logs}")
+    assert result.code == 25
+    assert result.stderr.startswith(f"Error: {workspace.logs / 'hub.log'} cannot be used")
 
 
 def test_a_token_file_of_no_use_is_found_and_set_aside(parley: Parley, workspace: Workspace) -> None:

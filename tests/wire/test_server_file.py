@@ -19,6 +19,7 @@ def test_it_has_the_members_that_existing_clients_read() -> None:
         "started_at": "2026-01-01T00:00:00.000Z",
         "protocol_version": "v1",
         "schema_version": 1,
+        "state_inode": 0,
     }
 
 

@@ -52,7 +52,8 @@ def announced(folder: Path, instance: Instance) -> Generator[KeptFile]:
         try:
             yield kept
         finally:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # whoever looks next finds it free, and removes it
+                path.unlink(missing_ok=True)
 
 
 def refuse_announced(folder: Path, store: Path) -> None:

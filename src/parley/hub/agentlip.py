@@ -7,7 +7,7 @@ that the place is taken.
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +45,8 @@ def agentlip_kept_out(workspace: Workspace, started_at: str) -> Generator[None]:
     try:
         yield
     finally:
-        lock.unlink(missing_ok=True)
+        with suppress(OSError):  # it must not hide why the hub ends
+            lock.unlink(missing_ok=True)
 
 
 def _lock(workspace: Workspace) -> Path:

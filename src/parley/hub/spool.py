@@ -97,7 +97,8 @@ class Spool:
                     touch = clock.monotonic() + ALIVE_TOUCH_SECONDS
                     self._show_life()
         finally:
-            self._alive.unlink(missing_ok=True)
+            with suppress(OSError):  # clients see by its age that nobody looks
+                self._alive.unlink(missing_ok=True)
 
     async def drain(self, timeout: float) -> None:
         """Waits until what was taken is answered."""
