@@ -28,7 +28,6 @@ DEADLINE_SECONDS = 60.0
 LOOK_SECONDS = 0.005
 CONFIG = "[trouble]\ndisk_free_bytes_min = 0\n\n[checkpoint]\nwal_bytes = 1048576\n"
 SAID = frozenset({"FILES_LOST", "SHUTTING_DOWN", "SERVICE_UNAVAILABLE", "DATABASE_CORRUPT", "INTERNAL_ERROR"})
-ENDS = (Exit.WORKSPACE_UNSAFE, Exit.CORRUPT)
 
 
 class Load:
@@ -84,7 +83,7 @@ async def hub_round(
         await asyncio.sleep(rng.uniform(0, MOMENT_SECONDS))
         done = strike(place / ".parley", rng) if act is None else hit(hub.database, act, rng)
         moment = time.monotonic()
-        over = not await until(
+        stuck = not await until(
             lambda: process.exit_code is not None or ((blind or not done.must_end) and load.since(moment) >= ACKS_AFTER)
         )
         by_itself = process.exit_code is not None
@@ -92,14 +91,7 @@ async def hub_round(
         code = process.exit_code if process.exit_code is not None else process.stop()
         await loading
     problems = [f"refused with {name}" for name in load.refused if name not in SAID]
-    if over:
-        problems.append("it neither ended nor went on")
-    if by_itself and not done.may_end:
-        problems.append(f"it ended with {code}")
-    if by_itself and code not in ENDS and code >= 0:
-        problems.append(f"it ended with {code}, which does not say why")
-    if done.must_end and not by_itself:
-        problems.append("it did not end")
+    problems += done.end_problems(code, by_itself=by_itself, stuck=stuck)
     problems += _judge(place, load, done, moment)
     return done, problems
 

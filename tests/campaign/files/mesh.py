@@ -18,7 +18,7 @@ from bench.load.process import NotReady
 from parley.core.errors import ParleyError
 from parley.core.exits import Exit
 from parley.sqlite import open_reader
-from tests.campaign.files.hub import ENDS, MOMENT_SECONDS, until
+from tests.campaign.files.hub import MOMENT_SECONDS, until
 from tests.campaign.files.strike import Act, Strike, before, give_away, hit, strike
 from tests.campaign.mesh.proxy import FaultProxy
 from tests.campaign.mesh.town import Town
@@ -103,13 +103,14 @@ async def mesh_round(
             done = strike(place, rng, node) if act is None else hit(Files(place).outbox(node), act, rng)
             moment = time.monotonic()
             struck, goes_on = town.nodes[node], blind or not done.must_end
-            over = not await until(lambda: not struck.is_alive or (goes_on and programs.since(moment) >= ASKED_AFTER))
+            stuck = not await until(lambda: not struck.is_alive or (goes_on and programs.since(moment) >= ASKED_AFTER))
             by_itself = not struck.is_alive
         finally:
             programs.stopping = True
             await asyncio.gather(*asking)
         codes = {name: await asyncio.to_thread(_stop, town, name) for name in ("broker", *town.names)}
-        problems = _how_it_ended(done, node, codes, over=over, by_itself=by_itself)
+        problems = [f"{name} ended with {code}" for name, code in codes.items() if name != node and code != Exit.OK]
+        problems += done.end_problems(codes[node], by_itself=by_itself, stuck=stuck)
         if done.destroys:
             return done, problems + _broken_promises(town, Files(place), programs, done, moment)
         done.heal()
@@ -125,20 +126,6 @@ async def mesh_round(
 def _stop(town: Town, name: str) -> int:
     node = town.nodes[name]
     return node.stop() if node.is_alive else int(node.exit_code or 0)
-
-
-def _how_it_ended(done: Strike, node: str, codes: dict[str, int], *, over: bool, by_itself: bool) -> list[str]:
-    problems = [f"{name} ended with {code}" for name, code in codes.items() if name != node and code != Exit.OK]
-    code = codes[node]
-    if over:
-        problems.append(f"{node} neither ended nor went on")
-    if by_itself and not done.may_end:
-        problems.append(f"{node} ended with {code}")
-    if by_itself and code not in ENDS and code >= 0:
-        problems.append(f"{node} ended with {code}, which does not say why")
-    if done.must_end and not by_itself:
-        problems.append(f"{node} did not end")
-    return problems
 
 
 def _broken_promises(town: Town, files: Files, programs: Programs, done: Strike, moment: float) -> list[str]:

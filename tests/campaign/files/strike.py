@@ -9,18 +9,22 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import stat
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from parley.core.exits import Exit
 from parley.serve.held_files import HeldFiles
 from parley.sqlite import FileWatch
 from tests.sandbox.ordinary import UID, become_ordinary
 
 Act = Literal["remove", "replace", "truncate", "read_only"]
 ACTS: tuple[Act, ...] = ("remove", "replace", "truncate", "read_only")
+ENDS = (Exit.WORKSPACE_UNSAFE, Exit.CORRUPT)
+"""How a server ends that has lost a file."""
 HELD_SHARE = 0.6
 """How often the victim is one of the files that matter most."""
 _DATABASE, _LOG, _INDEX, _LOCK = (".db", ".sqlite3"), "-wal", "-shm", ".lock"
@@ -62,6 +66,20 @@ class Strike:
     def may_end(self) -> bool:
         """Whether its server is allowed to."""
         return self.act != "read_only" and is_held(self.path)
+
+    def end_problems(self, code: int, *, by_itself: bool, stuck: bool) -> list[str]:
+        """What is wrong with how the struck server ended: by itself, or when it was asked to."""
+        told = code in ENDS or (code < 0 and code != -signal.SIGKILL)  # a map of a file that was cut ends a process
+        problems = ["it neither ended nor went on"] if stuck else []
+        if self.must_end and not by_itself:
+            problems.append("it did not end")
+        if by_itself and not self.may_end:
+            problems.append(f"it ended by itself, with {code}")
+        elif by_itself and not told:
+            problems.append(f"it ended with {code}, which does not say why")
+        elif not by_itself and code != Exit.OK and not (self.may_end and told):
+            problems.append(f"it ended with {code} when it was asked to")
+        return problems
 
     def heal(self) -> None:
         """Puts back what a person could: rights, and files that hold no acknowledged thing."""
