@@ -16,9 +16,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "server.json"
 
 
-def kept(path: Path, *, ours: bool = True, wanted: bool = True) -> KeptFile:
+def kept(path: Path, *, wanted: bool = True) -> KeptFile:
     path.parent.mkdir(exist_ok=True)
-    file = KeptFile(path, lambda: path.write_text("content"), ours=ours, wanted=lambda: wanted)
+    file = KeptFile(path, lambda: path.write_text("content"), wanted=lambda: wanted)
     if wanted:
         file.write()
     return file
@@ -29,9 +29,8 @@ def test_a_file_in_place_is_left_alone(path: Path) -> None:
     assert [file.look() for _ in range(3)] == [None] * 3
 
 
-@pytest.mark.parametrize("ours", [True, False])
-def test_a_file_that_is_gone_or_empty_is_written_again_and_told_of_each_time(path: Path, ours: bool) -> None:
-    file = kept(path, ours=ours)
+def test_a_file_that_is_gone_or_empty_is_written_again_and_told_of_each_time(path: Path) -> None:
+    file = kept(path)
     for spoil in (path.unlink, lambda: path.write_text("")):
         spoil()
         assert "was written again" in (file.look() or "")
@@ -39,12 +38,11 @@ def test_a_file_that_is_gone_or_empty_is_written_again_and_told_of_each_time(pat
         assert file.look() is None
 
 
-def test_only_a_file_that_nobody_else_changes_is_written_over(path: Path) -> None:
-    for ours, content in ((False, "another"), (True, "content")):
-        file = kept(path, ours=ours)
-        path.write_text("another")
-        file.look()
-        assert path.read_text() == content
+def test_what_somebody_else_puts_there_stays(path: Path) -> None:
+    file = kept(path)
+    path.write_text("another")
+    assert file.look() is None
+    assert path.read_text() == "another"
 
 
 def test_a_file_that_cannot_be_written_is_told_of_once(path: Path) -> None:

@@ -47,7 +47,7 @@ def announced(folder: Path, instance: Instance) -> Generator[KeptFile]:
             lock.release()
             lock.acquire(msgspec.to_builtins(instance))
 
-        kept = KeptFile(path, announce, ours=True)
+        kept = KeptFile(path, announce)
         kept.write()
         try:
             yield kept

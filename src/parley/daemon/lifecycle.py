@@ -230,7 +230,7 @@ class _DaemonLife(Life):
         )
         if tcp is not None:
             text = f"{tcp.port}\n".encode()
-            port = KeptFile(home.port_file, lambda: write_atomic(home.port_file, text, 0o644, durable=False), ours=True)
+            port = KeptFile(home.port_file, lambda: write_atomic(home.port_file, text, 0o644, durable=False))
             port.write()
             keeper.keep(port)
         return keeper

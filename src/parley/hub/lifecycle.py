@@ -137,7 +137,7 @@ class _HubLife(Life):
         self._bound = bound
         self._plugins = plugins
         self._files = files
-        self._server_file = KeptFile(workspace.server_file, self._write_server_file, ours=True)
+        self._server_file = KeptFile(workspace.server_file, self._write_server_file)
         self._started_at = iso(clock.now_ms())
         self._spooling: asyncio.Task[None] | None = None
 

@@ -18,37 +18,25 @@ from parley.core.errors import FilesLost, ParleyError
 from parley.serve.held_files import HeldFiles
 
 LOOK_SECONDS: Final = 1.0
-Signature = tuple[int, int, int]
 
 
 class KeptFile:
-    """A file that ``write`` writes whole. One that nobody else changes (``ours``) is also written when it differs."""
+    """A file that ``write`` writes whole. What somebody else puts in its place stays: they may have a reason."""
 
-    def __init__(
-        self,
-        path: Path,
-        write: Callable[[], object],
-        *,
-        ours: bool = False,
-        wanted: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, path: Path, write: Callable[[], object], *, wanted: Callable[[], bool] = lambda: True) -> None:
         """While it is not ``wanted``, there is nothing to be in it."""
         self.path = path
         self._wanted = wanted
         self._write = write
-        self._ours = ours
-        self._written: Signature | None = None
         self._failed = False
 
     def write(self) -> None:
         """Writes it now."""
         self._write()
-        self._written = _signature(self.path)
 
     def look(self) -> str | None:
         """Writes it if it is gone; what there is to say about it, if anything is new."""
-        found = _signature(self.path)
-        if not self._wanted() or (found is not None and (found == self._written or not self._ours)):
+        if not self._wanted() or _is_there(self.path):
             self._failed = False
             return None
         try:
@@ -57,7 +45,7 @@ class KeptFile:
             said, self._failed = self._failed, True
             return None if said else f"{self.path} is gone and cannot be written again: {error}"
         self._failed = False
-        return f"{self.path} was gone or changed, and was written again"
+        return f"{self.path} was gone, and was written again"
 
 
 class FileKeeper:
@@ -94,12 +82,10 @@ class FileKeeper:
         return True
 
 
-def _signature(path: Path) -> Signature | None:
-    """What tells one content from another, or None for a file that is gone or empty; a socket has no content."""
+def _is_there(path: Path) -> bool:
+    """Whether there is anything at the path; of a socket there is no content to ask for."""
     try:
         found = os.lstat(path)
     except OSError:
-        return None
-    if found.st_size == 0 and not stat.S_ISSOCK(found.st_mode):
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+        return False
+    return found.st_size > 0 or stat.S_ISSOCK(found.st_mode)
