@@ -1,5 +1,6 @@
 """``parley daemon up``, ``down``, ``status`` and ``version``."""
 
+import os
 import traceback
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from parley.core.daemon_errors import DaemonNotRunning
 from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.errors import InvalidInput, ParleyError, StartupFailed
 from parley.core.exits import Exit
+from parley.wire.daemon_home import HOME_VARIABLE
 
 STATUS_SECONDS = 5.0
 """How long a look at the daemon waits before it says that there is no answer."""
@@ -38,10 +40,12 @@ def up(
     """Start the daemon, in the background unless told otherwise.
 
     One daemon serves all meshes of a user. A second start exits with 10 and names the first. On a build machine
-    (CI=true and the like) it is ephemeral: its folder, which it names, and its keys are gone at its end.
+    (CI=true and the like) it is ephemeral unless PARLEY_DAEMON_HOME names a folder: its own folder, which it prints,
+    and its keys are gone at its end.
     """
     start = load_app("daemon.start")
-    by_itself = not (ephemeral or persistent) and load_app("services").in_ci()
+    # Who names a folder wants what is in it to last.
+    by_itself = not (ephemeral or persistent or HOME_VARIABLE in os.environ) and load_app("services").in_ci()
     announcer = Announcer(call, report_fd, _words_with_folder if ephemeral or by_itself else _words)
     try:
         if ephemeral and persistent:
