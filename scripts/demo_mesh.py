@@ -96,7 +96,7 @@ class MeshAct:
         at_bert, at_ada = Counter(self.arrived("bert")), Counter(self.arrived("ada"))
         expected = {f"stream-{number}" for number in range(MESSAGES)}
         with DaemonClient(self.home("ada")) as ada:
-            done = ada.outbox(status="done", limit=500)["items"]
+            done = ada.outbox(status="done", limit=500).items
         good = (
             expected < set(at_bert)
             and len(at_bert) == MESSAGES + 2 == len(done)
@@ -118,11 +118,10 @@ class MeshAct:
     def arrived(self, who: str) -> list[str]:
         """The ids of what is in somebody's inbox."""
         with DaemonClient(self.home(who)) as client:
-            return [item["client_message_id"] for item in client.inbox(limit=500, mark_seen=False)["items"]]
+            return [item.client_message_id for item in client.inbox(limit=500, mark_seen=False).items]
 
     def unsent(self, client: DaemonClient) -> list[Any]:
-        items = client.outbox(limit=500)["items"]
-        return [item for item in items if item["status"] != "done"]
+        return [item for item in client.outbox(limit=500).items if item.status != "done"]
 
     def wait(self, what: str, reached: Any) -> None:
         end = time.monotonic() + DEADLINE_SECONDS

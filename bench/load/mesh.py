@@ -21,6 +21,7 @@ from parley.app.services import CI_VARIABLES
 from parley.broker.options import FILE
 from parley.client.daemon import DaemonClient
 from parley.core.daemon_errors import DaemonNotRunning, MeshKeyMissing, MeshUnreachable
+from parley.wire.daemon_answers import Peer
 from parley.wire.daemon_home import DaemonHome
 
 PATIENCE_SECONDS = 60.0
@@ -118,15 +119,14 @@ class Mesh:
     def _join_all(self, slug: str, invite: str) -> None:
         """The first daemon joins as the owner, makes the mesh's key, and invites the others."""
         self._join(0, invite)
-        asked = {"mesh": slug, "role": "member", "uses": len(self.daemons), "hours": 1.0}
         with DaemonClient(self._home(0)) as owner:
-            invite = _patiently(lambda: owner.post("/v1/mesh/invite", asked))["invite"]
+            invite = _patiently(lambda: owner.invite(mesh=slug, uses=len(self.daemons), hours=1.0)).invite
         for number in range(1, len(self.daemons)):
             self._join(number, invite)
 
     def _join(self, number: int, invite: str) -> None:
         with DaemonClient(self._home(number)) as client:
-            _patiently(lambda: client.post("/v1/mesh/join", {"invite": invite, "name": f"d{number}"}))
+            _patiently(lambda: client.join(invite, f"d{number}"))
 
     def _learn_members(self) -> None:
         self.members = [self._members_of(f"mesh-{number}") for number in range(self._counts[1])]
@@ -134,8 +134,8 @@ class Mesh:
     def _members_of(self, slug: str) -> list[str]:
         """Waits until everybody is connected, too: a peer that is not gets nothing yet."""
         with DaemonClient(self._home(0)) as client:
-            found = _patiently(lambda: _all_here(client.peers(slug), len(self.daemons)))
-        names = {each["display_name"]: each["pubkey"] for each in found}
+            found = _patiently(lambda: _all_here(client.peers(slug).peers, len(self.daemons)))
+        names = {each.display_name: each.pubkey for each in found}
         return [names[f"d{number}"] for number in range(len(self.daemons))]
 
 
@@ -177,8 +177,8 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _all_here(peers: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    if sum(each["connected"] for each in peers) < count:
+def _all_here(peers: list[Peer], count: int) -> list[Peer]:
+    if sum(each.connected for each in peers) < count:
         raise MeshUnreachable("not everybody is here")
     return peers
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from parley.client.daemon import DaemonClient
-from parley.client.daemon_async import AsyncDaemonClient
-from parley.client.daemon_calls import EventStream, StreamedEvent
+from parley.client.daemon import AsyncDaemonClient, DaemonClient, StreamedEvent
+from parley.client.daemon_events import EventStream
 from parley.core.daemon_errors import DaemonNotRunning, TooManyStreams
 from parley.core.errors import CursorExpired, NotFound
 from parley.daemon.databases import open_inbox, open_outbox
 from parley.daemon.inbox.events import append_event
 from parley.daemon.memberships import Memberships
+from parley.wire.daemon_answers import Peers
 from parley.wire.daemon_home import DaemonHome
 from tests.daemon.desk import BOB, member
 from tests.daemon.world import commit
@@ -98,7 +98,7 @@ async def test_a_stream_that_is_awaited_goes_on_too_and_from_where_it_began(mach
     machine.happens("before")
     machine.up()
     async with AsyncDaemonClient(machine.home, random=lambda: 0.0) as client:
-        assert (await client.get("/v1/health"))["pid"] == machine.pid
+        assert (await client.health()).pid == machine.pid
         seen: list[str] = []
         events = client.follow(after=0)
         async for event in events:
@@ -118,18 +118,18 @@ async def test_both_clients_make_the_same_calls(machine: Machine) -> None:
     with DaemonClient(machine.home) as one:
         sent = one.send(BOB, "hello", client_message_id="m-1", meta={"a": 1})
         token = one.begin_session("reviewer", role="critic")
-        assert one.get("/v1/sessions/me")["session_id"] == "reviewer"
+        assert one.own_session().session_id == "reviewer"
         async with AsyncDaemonClient(machine.home, session=token) as other:
-            assert (await other.get("/v1/sessions/me"))["pid"] == os.getpid()
+            assert (await other.own_session()).pid == os.getpid()
             assert await other.send(BOB, "hello", client_message_id="m-1", meta={"a": 1}) == sent
-            assert (await other.outbox(status="pending"))["items"] == one.outbox(status="pending")["items"]
-            assert (await other.inbox(unread_only=True))["items"] == one.inbox(unread_only=True)["items"] == []
+            assert await other.outbox(status="pending") == one.outbox(status="pending")
+            assert (await other.inbox(unread_only=True)).items == one.inbox(unread_only=True).items == []
             assert await other.wait_for_messages(0.1) == one.wait_for_messages(0.1) == one.inbox()
-            assert await other.peers() == one.peers() == []
+            assert await other.peers() == one.peers() == Peers([], ["team"])
             assert await other.end_session()
             assert not await other.end_session()
         with pytest.raises(NotFound):
-            one.get("/v1/sessions/me")
+            one.own_session()
         assert not one.end_session()
     public = [
         {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}

@@ -10,6 +10,7 @@ from typing import Any, Final
 import httpx
 
 from parley.client.daemon import DaemonClient
+from parley.wire.daemon_answers import OutboxDetail
 from tests.broker.process import SECONDS
 from tests.compat.contract import Shape
 from tests.compat.recorder import Recorder
@@ -105,7 +106,7 @@ def daemon_contract(world: World, bob: Home) -> dict[str, Any]:
 
 def _has_every_key(client: DaemonClient) -> bool:
     """Whether all meshes are as far as they come by themselves."""
-    return all(mesh["features"] and mesh["key_epoch"] for mesh in client.get("/v1/meshes")["meshes"])
+    return all(mesh.features and mesh.key_epoch for mesh in client.meshes().meshes)
 
 
 def _about(wire: Wire) -> None:
@@ -215,7 +216,7 @@ def _sending(wire: Wire, ann: Home, bob: Home) -> None:
     ):
         once = {**body, "client_message_id": route[-4:]}
         wire.ask(route, body=once)
-        ann.until(lambda client, name=route[-4:]: reached(client.get(f"/v1/outbox/{name}")))
+        ann.until(lambda client, name=route[-4:]: reached(client.outbox_row(name)))
         wire.ask(route, body=once)
         wire.ask(route, body={**once, "message": "another"})
         wire.ask(route, body=once, headers={"idempotency-key": "other"})
@@ -226,9 +227,9 @@ def _sending(wire: Wire, ann: Home, bob: Home) -> None:
     wire.ask("POST /v1/send", body={"to": "*", "message": "hello"})
 
 
-def reached(row: dict[str, Any]) -> bool:
+def reached(row: OutboxDetail) -> bool:
     """Whether everybody has the message."""
-    return row["deliveries"] is not None and all(each["settled_at"] for each in row["deliveries"])
+    return row.deliveries is not None and all(each.settled_at for each in row.deliveries)
 
 
 def _arriving(wire: Wire, other: Wire, ann: Home) -> None:
@@ -286,7 +287,7 @@ def _outbox(wire: Wire, ann: Home) -> None:
     wire.ask(
         "POST /v1/send", body={"to": "#nowhere", "mesh": "team", "message": "to nobody", "client_message_id": "dead"}
     )
-    ann.until(lambda client: client.get("/v1/outbox/dead")["status"] == "dead")
+    ann.until(lambda client: client.outbox_row("dead").status == "dead")
     done = wire.ask("GET /v1/outbox/{id}", id="send")
     wire.ask("GET /v1/outbox/{id}", id="dead")
     wire.ask("GET /v1/outbox/{id}", id="nope")
@@ -300,7 +301,7 @@ def _outbox(wire: Wire, ann: Home) -> None:
     wire.ask(
         "POST /v1/send", body={"to": "#nowhere", "mesh": "team", "message": "to nobody", "client_message_id": "drop"}
     )
-    ann.until(lambda client: client.get("/v1/outbox/drop")["status"] == "dead")
+    ann.until(lambda client: client.outbox_row("drop").status == "dead")
     wire.ask("POST /v1/outbox/drop", body={"id": "drop"})
     wire.ask("POST /v1/outbox/drop", body={"id": done["id"]})
     wire.members("POST /v1/outbox/prune", {"older_than_days": 36000.5})

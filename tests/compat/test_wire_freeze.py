@@ -95,11 +95,11 @@ def test_a_daemon_speaks_as_brokers_know_it(world: World, bob: Home, tap: Tap) -
     tap.said.clear()
     assert bob.types("daemon", "up").code == 0
     with bob.client() as client, world.ann.client() as other:
-        client.post("/v1/topic/subscribe", {"topic": "tapped"})
-        client.post("/v1/profile", {"status": "idle", "title": "engineer"})
-        client.get("/v1/peers")
+        client.subscribe("tapped")
+        client.profile(status="idle", title="engineer")
+        client.peers()
         client.send("ann", "for ann")
-        client.send("#tapped", "for the topic", mentions=[client.get("/v1/meshes")["meshes"][0]["pubkey"]])
+        client.send("#tapped", "for the topic", mentions=[client.meshes().meshes[0].pubkey])
         other.send("bob", "for bob", mesh="team")
     world.ann.gets("for ann")
     bob.gets("for bob")

@@ -74,10 +74,10 @@ class Home:
         return (self.folder / "logs" / "daemon.log").read_text().splitlines()
 
     def has_key(self) -> None:
-        self.until(lambda client: client.get("/v1/health")["meshes"][0]["key_epoch"] is not None)
+        self.until(lambda client: client.health().meshes[0].key_epoch is not None)
 
     def gets(self, body: str) -> None:
-        self.until(lambda client: body in [each["body"] for each in client.inbox(mark_seen=False)["items"]])
+        self.until(lambda client: body in [each.body for each in client.inbox(mark_seen=False).items])
 
 
 class Room:
@@ -121,7 +121,7 @@ class World:
 
     def invite(self) -> str:
         with self.ann.client() as client:
-            return client.post("/v1/mesh/invite", {})["invite"]
+            return client.invite().invite
 
     def calls(self, method: str, **params: str) -> dict[str, Any]:
         """What ann asks of the broker."""

@@ -26,8 +26,8 @@ def test_an_owner_whose_daemon_was_just_started_has_a_key_and_can_invite(world: 
     owner.asks("mesh", "create", "young", "--broker", world.process.http, "--name", "founder")
     assert owner.types("daemon", "up").code == 0
     with owner.client() as client:
-        assert client.post("/v1/mesh/invite", {})["invite"].startswith("parley-invite:")
-        assert client.get("/v1/health")["meshes"][0]["key_epoch"] == 1
+        assert client.invite().invite.startswith("parley-invite:")
+        assert client.health().meshes[0].key_epoch == 1
 
 
 def test_a_message_goes_from_one_home_to_another_and_back(world: World) -> None:
@@ -35,7 +35,7 @@ def test_a_message_goes_from_one_home_to_another_and_back(world: World) -> None:
     sent = world.ann.asks("send", "bob", "hello", "--id", "m-1")
     assert (sent["client_message_id"], sent["delivery"]) == ("m-1", "queued")
     bob.gets("hello")
-    world.ann.until(lambda client: client.get("/v1/outbox/m-1")["status"] == "done")
+    world.ann.until(lambda client: client.outbox_row("m-1").status == "done")
     assert " of 1" in world.ann.types("daemon", "outbox", "list").out
     assert "hello" in bob.types("inbox").out
     assert "Nothing has arrived." in bob.types("inbox", "--wait", "1").err
@@ -141,7 +141,7 @@ def test_an_ephemeral_daemon_sends_what_it_took_and_is_no_member_afterwards(worl
             text += process.stdout.readline()
         guest = Home(Path(json.loads(text)["home"]))
         with guest.client() as client:
-            client.post("/v1/mesh/join", {"invite": world.invite(), "name": "guest"})
+            client.join(world.invite(), "guest")
         guest.has_key()
         with closing(apsw.Connection(str(world.process.folder / "broker.db"), flags=apsw.SQLITE_OPEN_READONLY)) as kept:
             assert kept.execute("SELECT ephemeral FROM member WHERE display_name = 'guest'").fetchall() == [(1,)]

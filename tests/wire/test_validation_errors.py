@@ -7,9 +7,8 @@ import msgspec
 import pytest
 
 from parley.daemon.hooks.config import HookSettings
-from parley.daemon.http.bodies import Join, SendBody, TopicName
-from parley.daemon.sessions import Register
 from parley.plugin.contract import Enrichment
+from parley.wire.daemon_requests import Join, Register, SendBody, TopicName
 from parley.wire.mesh_http import CreateMesh, JoinMesh, SetLimits
 from parley.wire.mesh_methods import METHODS, OfGroup, OfTopic
 from parley.wire.requests import PATTERN_WORDS, CreateMessage

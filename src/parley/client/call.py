@@ -93,6 +93,10 @@ def _is_printable(text: str) -> bool:
 
 def query_text(**parameters: object) -> str:
     """The query string of the parameters that are given."""
-    given = {name: value for name, value in parameters.items() if value is not None}
+    given = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in parameters.items()
+        if value is not None
+    }
     text = urlencode(given, doseq=True)
     return f"?{text}" if text else ""

@@ -5,13 +5,12 @@ call that needs it. ``connect`` looks it up at once, and starts one if none runs
 """
 
 import asyncio
-import functools
 import os
 import random as stdlib_random
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import TypedDict, TypeVar, Unpack
 
 from parley.client import agents, calls, leases, reads, tasks
 from parley.client.backoff import FEED_BACKOFF, Backoff, Random
@@ -21,6 +20,7 @@ from parley.client.feed import AsyncFeed, Feed, Handler
 from parley.client.feed_machine import FeedMachine
 from parley.client.hub_location import AtUrl, InWorkspace, start_and_reach, start_hub
 from parley.client.identity import keep_name, whoami
+from parley.client.methods import awaiting, blocking
 from parley.client.retry import Hub, Patience
 from parley.client.runners import AsyncRunner, BlockingRunner
 from parley.client.steps import HubAddress, Steps
@@ -31,7 +31,6 @@ from parley.workspace import discovery
 from parley.workspace.layout import Workspace
 from parley.workspace.reading import open_reading
 
-P = ParamSpec("P")
 T = TypeVar("T")
 Place = str | os.PathLike[str] | Workspace
 
@@ -140,33 +139,6 @@ class _Client:
         )
 
 
-def _described(
-    describe: Callable[Concatenate[Caller, P], Call[T]], caller: Caller, /, *args: P.args, **kwargs: P.kwargs
-) -> Call[T]:
-    try:
-        return describe(caller, *args, **kwargs)
-    except UnicodeEncodeError as error:  # half of a surrogate pair, as Python makes of bytes that are no text
-        raise InvalidInput(f"A text cannot be written as UTF-8: {error.reason}") from None
-
-
-def _blocking(describe: Callable[Concatenate[Caller, P], Call[T]]) -> "Callable[Concatenate[Client, P], T]":
-    @functools.wraps(describe)
-    def method(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return client.perform(_described(describe, client.caller, *args, **kwargs))
-
-    return method
-
-
-def _awaiting(
-    describe: Callable[Concatenate[Caller, P], Call[T]],
-) -> "Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]":
-    @functools.wraps(describe)
-    async def method(client: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await client.perform(_described(describe, client.caller, *args, **kwargs))
-
-    return method
-
-
 class Client(_Client):
     """A blocking client. Several threads may share it; each feed belongs to one."""
 
@@ -247,55 +219,55 @@ class Client(_Client):
         self._feeds.add(feed)
         return feed
 
-    health = _blocking(calls.health)
-    ping = _blocking(calls.ping)
-    status = _blocking(calls.status)
-    rotate_token = _blocking(calls.rotate_token)
-    page_link = _blocking(calls.page_link)
-    create_channel = _blocking(calls.create_channel)
-    create_topic = _blocking(calls.create_topic)
-    rename_topic = _blocking(calls.rename_topic)
-    send_message = _blocking(calls.send_message)
-    edit_message = _blocking(calls.edit_message)
-    delete_message = _blocking(calls.delete_message)
-    retopic_message = _blocking(calls.retopic_message)
-    move_preview = _blocking(calls.move_preview)
-    add_attachment = _blocking(calls.add_attachment)
-    store_findings = _blocking(calls.store_findings)
-    list_plugins = _blocking(calls.list_plugins)
-    re_enrich = _blocking(calls.re_enrich)
-    list_channels = _blocking(reads.list_channels)
-    list_topics = _blocking(reads.list_topics)
-    get_topic = _blocking(reads.get_topic)
-    get_message = _blocking(reads.get_message)
-    tail_messages = _blocking(reads.tail_messages)
-    page_messages = _blocking(reads.page_messages)
-    message_history = _blocking(reads.message_history)
-    list_attachments = _blocking(reads.list_attachments)
-    list_enrichments = _blocking(reads.list_enrichments)
-    search = _blocking(reads.search)
-    read_events = _blocking(reads.read_events)
-    register_agent = _blocking(agents.register_agent)
-    heartbeat = _blocking(agents.heartbeat)
-    leave = _blocking(agents.leave)
-    list_agents = _blocking(agents.list_agents)
-    get_agent = _blocking(agents.get_agent)
-    create_task = _blocking(tasks.create_task)
-    claim_task = _blocking(tasks.claim_task)
-    claim_next_task = _blocking(tasks.claim_next_task)
-    renew_task = _blocking(tasks.renew_task)
-    release_task = _blocking(tasks.release_task)
-    complete_task = _blocking(tasks.complete_task)
-    cancel_task = _blocking(tasks.cancel_task)
-    take_over_task = _blocking(tasks.take_over_task)
-    list_tasks = _blocking(tasks.list_tasks)
-    get_task = _blocking(tasks.get_task)
-    acquire_lease = _blocking(leases.acquire_lease)
-    renew_lease = _blocking(leases.renew_lease)
-    release_lease = _blocking(leases.release_lease)
-    list_leases = _blocking(leases.list_leases)
-    get_lease = _blocking(leases.get_lease)
-    check_paths = _blocking(leases.check_paths)
+    health = blocking(calls.health)
+    ping = blocking(calls.ping)
+    status = blocking(calls.status)
+    rotate_token = blocking(calls.rotate_token)
+    page_link = blocking(calls.page_link)
+    create_channel = blocking(calls.create_channel)
+    create_topic = blocking(calls.create_topic)
+    rename_topic = blocking(calls.rename_topic)
+    send_message = blocking(calls.send_message)
+    edit_message = blocking(calls.edit_message)
+    delete_message = blocking(calls.delete_message)
+    retopic_message = blocking(calls.retopic_message)
+    move_preview = blocking(calls.move_preview)
+    add_attachment = blocking(calls.add_attachment)
+    store_findings = blocking(calls.store_findings)
+    list_plugins = blocking(calls.list_plugins)
+    re_enrich = blocking(calls.re_enrich)
+    list_channels = blocking(reads.list_channels)
+    list_topics = blocking(reads.list_topics)
+    get_topic = blocking(reads.get_topic)
+    get_message = blocking(reads.get_message)
+    tail_messages = blocking(reads.tail_messages)
+    page_messages = blocking(reads.page_messages)
+    message_history = blocking(reads.message_history)
+    list_attachments = blocking(reads.list_attachments)
+    list_enrichments = blocking(reads.list_enrichments)
+    search = blocking(reads.search)
+    read_events = blocking(reads.read_events)
+    register_agent = blocking(agents.register_agent)
+    heartbeat = blocking(agents.heartbeat)
+    leave = blocking(agents.leave)
+    list_agents = blocking(agents.list_agents)
+    get_agent = blocking(agents.get_agent)
+    create_task = blocking(tasks.create_task)
+    claim_task = blocking(tasks.claim_task)
+    claim_next_task = blocking(tasks.claim_next_task)
+    renew_task = blocking(tasks.renew_task)
+    release_task = blocking(tasks.release_task)
+    complete_task = blocking(tasks.complete_task)
+    cancel_task = blocking(tasks.cancel_task)
+    take_over_task = blocking(tasks.take_over_task)
+    list_tasks = blocking(tasks.list_tasks)
+    get_task = blocking(tasks.get_task)
+    acquire_lease = blocking(leases.acquire_lease)
+    renew_lease = blocking(leases.renew_lease)
+    release_lease = blocking(leases.release_lease)
+    list_leases = blocking(leases.list_leases)
+    get_lease = blocking(leases.get_lease)
+    check_paths = blocking(leases.check_paths)
 
 
 class AsyncClient(_Client):
@@ -380,55 +352,55 @@ class AsyncClient(_Client):
         self._feeds.add(feed)
         return feed
 
-    health = _awaiting(calls.health)
-    ping = _awaiting(calls.ping)
-    status = _awaiting(calls.status)
-    rotate_token = _awaiting(calls.rotate_token)
-    page_link = _awaiting(calls.page_link)
-    create_channel = _awaiting(calls.create_channel)
-    create_topic = _awaiting(calls.create_topic)
-    rename_topic = _awaiting(calls.rename_topic)
-    send_message = _awaiting(calls.send_message)
-    edit_message = _awaiting(calls.edit_message)
-    delete_message = _awaiting(calls.delete_message)
-    retopic_message = _awaiting(calls.retopic_message)
-    move_preview = _awaiting(calls.move_preview)
-    add_attachment = _awaiting(calls.add_attachment)
-    store_findings = _awaiting(calls.store_findings)
-    list_plugins = _awaiting(calls.list_plugins)
-    re_enrich = _awaiting(calls.re_enrich)
-    list_channels = _awaiting(reads.list_channels)
-    list_topics = _awaiting(reads.list_topics)
-    get_topic = _awaiting(reads.get_topic)
-    get_message = _awaiting(reads.get_message)
-    tail_messages = _awaiting(reads.tail_messages)
-    page_messages = _awaiting(reads.page_messages)
-    message_history = _awaiting(reads.message_history)
-    list_attachments = _awaiting(reads.list_attachments)
-    list_enrichments = _awaiting(reads.list_enrichments)
-    search = _awaiting(reads.search)
-    read_events = _awaiting(reads.read_events)
-    register_agent = _awaiting(agents.register_agent)
-    heartbeat = _awaiting(agents.heartbeat)
-    leave = _awaiting(agents.leave)
-    list_agents = _awaiting(agents.list_agents)
-    get_agent = _awaiting(agents.get_agent)
-    create_task = _awaiting(tasks.create_task)
-    claim_task = _awaiting(tasks.claim_task)
-    claim_next_task = _awaiting(tasks.claim_next_task)
-    renew_task = _awaiting(tasks.renew_task)
-    release_task = _awaiting(tasks.release_task)
-    complete_task = _awaiting(tasks.complete_task)
-    cancel_task = _awaiting(tasks.cancel_task)
-    take_over_task = _awaiting(tasks.take_over_task)
-    list_tasks = _awaiting(tasks.list_tasks)
-    get_task = _awaiting(tasks.get_task)
-    acquire_lease = _awaiting(leases.acquire_lease)
-    renew_lease = _awaiting(leases.renew_lease)
-    release_lease = _awaiting(leases.release_lease)
-    list_leases = _awaiting(leases.list_leases)
-    get_lease = _awaiting(leases.get_lease)
-    check_paths = _awaiting(leases.check_paths)
+    health = awaiting(calls.health)
+    ping = awaiting(calls.ping)
+    status = awaiting(calls.status)
+    rotate_token = awaiting(calls.rotate_token)
+    page_link = awaiting(calls.page_link)
+    create_channel = awaiting(calls.create_channel)
+    create_topic = awaiting(calls.create_topic)
+    rename_topic = awaiting(calls.rename_topic)
+    send_message = awaiting(calls.send_message)
+    edit_message = awaiting(calls.edit_message)
+    delete_message = awaiting(calls.delete_message)
+    retopic_message = awaiting(calls.retopic_message)
+    move_preview = awaiting(calls.move_preview)
+    add_attachment = awaiting(calls.add_attachment)
+    store_findings = awaiting(calls.store_findings)
+    list_plugins = awaiting(calls.list_plugins)
+    re_enrich = awaiting(calls.re_enrich)
+    list_channels = awaiting(reads.list_channels)
+    list_topics = awaiting(reads.list_topics)
+    get_topic = awaiting(reads.get_topic)
+    get_message = awaiting(reads.get_message)
+    tail_messages = awaiting(reads.tail_messages)
+    page_messages = awaiting(reads.page_messages)
+    message_history = awaiting(reads.message_history)
+    list_attachments = awaiting(reads.list_attachments)
+    list_enrichments = awaiting(reads.list_enrichments)
+    search = awaiting(reads.search)
+    read_events = awaiting(reads.read_events)
+    register_agent = awaiting(agents.register_agent)
+    heartbeat = awaiting(agents.heartbeat)
+    leave = awaiting(agents.leave)
+    list_agents = awaiting(agents.list_agents)
+    get_agent = awaiting(agents.get_agent)
+    create_task = awaiting(tasks.create_task)
+    claim_task = awaiting(tasks.claim_task)
+    claim_next_task = awaiting(tasks.claim_next_task)
+    renew_task = awaiting(tasks.renew_task)
+    release_task = awaiting(tasks.release_task)
+    complete_task = awaiting(tasks.complete_task)
+    cancel_task = awaiting(tasks.cancel_task)
+    take_over_task = awaiting(tasks.take_over_task)
+    list_tasks = awaiting(tasks.list_tasks)
+    get_task = awaiting(tasks.get_task)
+    acquire_lease = awaiting(leases.acquire_lease)
+    renew_lease = awaiting(leases.renew_lease)
+    release_lease = awaiting(leases.release_lease)
+    list_leases = awaiting(leases.list_leases)
+    get_lease = awaiting(leases.get_lease)
+    check_paths = awaiting(leases.check_paths)
 
 
 def _locate(workspace: Workspace | None, url: str | None, token: str | None) -> Callable[[], Steps[HubAddress]]:

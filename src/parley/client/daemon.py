@@ -8,45 +8,56 @@
             print(event.id, event.kind, event.data)
 
 A message is on this machine's disk when ``send`` returns, and may be sent again with the same id: it has one effect.
-The daemon is found by its socket; if none answers, ``DaemonNotRunning`` is raised. ``AsyncDaemonClient`` in
-``parley.client.daemon_async`` has the same methods to await.
+The daemon is found by its socket; if none answers, ``DaemonNotRunning`` is raised. ``AsyncDaemonClient`` has the same
+methods to await.
 """
 
+import asyncio
 import contextlib
-import json
+import math
 import random as stdlib_random
+import secrets
+import socket
 import time
-from collections.abc import Generator, Iterator, Mapping
-from typing import Any, Self
+from collections.abc import AsyncGenerator, Generator, Iterator
+from typing import Any, Final, Self, TypedDict, TypeVar, Unpack
 
 from parley.client import daemon_calls
 from parley.client.backoff import Random
-from parley.client.daemon_calls import (
-    BASE,
-    SESSION_HEADER,
-    SILENCE_SECONDS,
-    TIMEOUT_SECONDS,
-    DaemonCall,
-    EventStream,
-    StreamedEvent,
-    look_for,
-    not_running,
-    parse_events,
-    wait_until,
-)
-from parley.client.refusals import error_from
-from parley.client.steps import Reply
-from parley.core.errors import ParleyError
+from parley.client.call import Call, Caller, query_text
+from parley.client.daemon_calls import InboxFilters
+from parley.client.daemon_events import EventStream, StreamedEvent, parse_events
+from parley.client.methods import awaiting, blocking
+from parley.client.refusals import answer_of
+from parley.client.runners import AsyncRunner, BlockingRunner
+from parley.client.steps import Reply, Request, Steps, exchange
+from parley.core.daemon_errors import DaemonNotRunning
+from parley.core.errors import ConnectionFailed, ParleyError
+from parley.core.ids import new_uuid
+from parley.core.limits import INBOX_WAIT_SECONDS_MAX
+from parley.wire.daemon_answers import InboxPage
 from parley.wire.daemon_home import DaemonHome, daemon_home
 
-__all__ = ["DaemonClient", "StreamedEvent", "parse_events"]
+__all__ = ["AsyncDaemonClient", "DaemonClient", "StreamedEvent", "parse_events"]
+
+T = TypeVar("T")
+TIMEOUT_SECONDS: Final = 30.0
+SILENCE_SECONDS: Final = 60.0
+"""A stream says something every few seconds."""
+BASE: Final = "http://localhost"
+SESSION_HEADER: Final = "x-parley-session"
 
 
-class DaemonClient:
-    """A connection to the daemon's socket. Close it, or use it as a context manager.
+class Options(TypedDict, total=False):
+    """What a client can be made with besides its folder; ``_DaemonClient.__init__`` tells the meaning of each."""
 
-    ``session`` is the token of a session: requests are made in its name.
-    """
+    session: str | None
+    timeout: float
+    random: Random
+
+
+class _DaemonClient:
+    """What both clients share."""
 
     def __init__(
         self,
@@ -56,16 +67,75 @@ class DaemonClient:
         timeout: float = TIMEOUT_SECONDS,
         random: Random = stdlib_random.random,
     ) -> None:
-        import httpx
+        """A client of the daemon in this folder, by default the user's own.
 
+        ``session`` is the token of a session: requests are made in its name. Nothing is connected before the first
+        request.
+        """
         self.home = home or daemon_home()
+        self.session = session
+        self.caller = Caller(None, new_uuid)
+        self._timeout = timeout
         self._random = random
         self._met = False
-        self._timeout = timeout
-        transport = httpx.HTTPTransport(uds=str(self.home.socket))
-        self._http = httpx.Client(base_url=BASE, transport=transport, timeout=timeout, trust_env=False)
-        if session is not None:
-            self._http.headers[SESSION_HEADER] = session
+
+    def _perform(self, call: Call[T]) -> Steps[T]:
+        with self._reaching():
+            outcome = yield from exchange(self._request(call.method, call.path, call.body))
+            if not isinstance(outcome, Reply):
+                raise outcome
+        return answer_of(call, outcome)
+
+    def _wait_for_messages(self, seconds: float, filters: InboxFilters) -> Steps[InboxPage]:
+        deadline = time.monotonic() + seconds
+        while True:
+            left = max(0, min(INBOX_WAIT_SECONDS_MAX, math.ceil(deadline - time.monotonic())))
+            waiting: InboxFilters = {**filters, "wait_seconds": left}
+            found = yield from self._perform(daemon_calls.inbox(self.caller, **waiting))
+            if found.items or time.monotonic() >= deadline:
+                return found
+
+    def _begin_session(self, session_id: str, about: dict[str, Any]) -> Steps[str]:
+        token = secrets.token_hex(32)
+        yield from self._perform(daemon_calls.register_session(self.caller, token, session_id, **about))
+        self.session = token
+        return token
+
+    def _end_session(self) -> Steps[bool]:
+        token, self.session = self.session, None
+        if token is None:
+            return False
+        return (yield from self._perform(daemon_calls.unregister_session(self.caller, token))).ended
+
+    def _listening(self, stream: EventStream, mesh: str | None) -> Request:
+        request = self._request("GET", f"/v1/events{query_text(mesh=mesh)}")
+        request.headers.update(stream.headers)
+        return request
+
+    def _request(self, method: str, path: str, body: bytes | None = None) -> Request:
+        headers = {} if self.session is None else {SESSION_HEADER: self.session}
+        if body is not None:
+            headers["content-type"] = "application/json"
+        return Request(method, BASE + path, headers, body)
+
+    @contextlib.contextmanager
+    def _reaching(self) -> Generator[None]:
+        if not self._met:
+            _look_for(self.home, self._timeout)
+            self._met = True
+        try:
+            yield
+        except ConnectionFailed as error:
+            self._met = False
+            raise _not_running(self.home, str(error)) from error
+
+
+class DaemonClient(_DaemonClient):
+    """A connection to the daemon's socket that blocks. Close it, or use it as a context manager."""
+
+    def __init__(self, home: DaemonHome | None = None, **options: Unpack[Options]) -> None:
+        super().__init__(home, **options)
+        self._runner = BlockingRunner(self._timeout, self.home.socket)
 
     def __enter__(self) -> Self:
         return self
@@ -75,101 +145,26 @@ class DaemonClient:
 
     def close(self) -> None:
         """Gives the connection back."""
-        self._http.close()
+        self._runner.close()
 
-    def send(
-        self,
-        to: str,
-        message: str,
-        *,
-        mesh: str | None = None,
-        priority: str = "next",
-        meta: Mapping[str, Any] | None = None,
-        reply_to_id: str | None = None,
-        mentions: list[str] | None = None,
-        to_session: str | None = None,
-        client_message_id: str | None = None,
-    ) -> dict[str, Any]:
-        """Takes a message to a member, ``#topic``, ``@group`` or ``*``; it is on disk when this returns."""
-        return self.perform(
-            daemon_calls.send(
-                to,
-                message,
-                mesh=mesh,
-                priority=priority,
-                meta=dict(meta or {}),
-                reply_to_id=reply_to_id,
-                mentions=mentions,
-                to_session=to_session,
-                client_message_id=client_message_id,
-            )
-        )
+    def perform(self, call: Call[T]) -> T:
+        """The answer to a call that was described. Raises the error that a refusal stands for."""
+        return self._runner.run(self._perform(call))
 
-    def inbox(self, **filters: Any) -> dict[str, Any]:
-        """What arrived: ``mesh``, ``since``, ``topic``, ``from``, ``limit``, ``unread_only``, ``mark_seen``."""
-        return self.get("/v1/inbox", **filters)
-
-    def wait_for_messages(self, seconds: float, **filters: Any) -> dict[str, Any]:
+    def wait_for_messages(self, seconds: float, **filters: Unpack[InboxFilters]) -> InboxPage:
         """The inbox as soon as there is something in it, or as it is when the time is over; filters as of ``inbox``."""
-        deadline = time.monotonic() + seconds
-        while True:
-            found = self.inbox(wait_seconds=wait_until(deadline), **filters)
-            if found["items"] or time.monotonic() >= deadline:
-                return found
-
-    def outbox(self, **filters: Any) -> dict[str, Any]:
-        """What was to be sent: ``status``, ``mesh``, ``limit``, and ``reached`` to learn who has it."""
-        return self.get("/v1/outbox", **filters)
-
-    def peers(self, mesh: str | None = None) -> list[dict[str, Any]]:
-        """Who is in the meshes."""
-        return self.get("/v1/peers", mesh=mesh)["peers"]
-
-    def profile(self, mesh: str | None = None, **changes: Any) -> dict[str, Any]:
-        """Tells of oneself: ``status``, ``summary``, ``title``, ``bio``, ``avatar``, ``capabilities``,
-        ``visible``."""
-        return self.post("/v1/profile", {"mesh": mesh, **changes})
-
-    def call(self, method: str, params: Mapping[str, Any] | None = None, mesh: str | None = None) -> dict[str, Any]:
-        """Calls a method of the mesh's broker; ``member`` in ``params`` may be a name."""
-        return self.perform(daemon_calls.mesh_call(method, params, mesh))
+        return self._runner.run(self._wait_for_messages(seconds, filters))
 
     def begin_session(self, session_id: str, **about: Any) -> str:
         """Makes the requests of this client those of a session that ends with this process; its token.
 
         ``about`` may be ``display_name``, ``mesh``, ``role``, ``cwd``, ``groups`` and ``pid``.
         """
-        token = daemon_calls.new_session_token()
-        self.perform(daemon_calls.begin_session(token, session_id, **about))
-        self._http.headers[SESSION_HEADER] = token
-        return token
+        return self._runner.run(self._begin_session(session_id, about))
 
     def end_session(self) -> bool:
         """Ends the client's session. False when there was none."""
-        token = self._http.headers.pop(SESSION_HEADER, None)
-        return token is not None and bool(self.perform(daemon_calls.end_session(token))["ended"])
-
-    def get(self, path: str, **query: Any) -> dict[str, Any]:
-        """A read."""
-        return self.perform(DaemonCall("GET", path, query))
-
-    def post(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Anything else."""
-        return self.perform(DaemonCall("POST", path, body=body))
-
-    def delete(self, path: str, **query: Any) -> dict[str, Any]:
-        """A removal."""
-        return self.perform(DaemonCall("DELETE", path, query))
-
-    def perform(self, call: DaemonCall) -> dict[str, Any]:
-        """The answer to a request. Raises the error that a refusal stands for."""
-        with self._reaching():
-            answer = self._http.request(
-                call.method, call.path, params=call.params, content=call.content, headers=call.headers
-            )
-        if not answer.is_success:
-            raise error_from(Reply(answer.status_code, answer.content, answer.headers.get("retry-after")))
-        return json.loads(answer.content)
+        return self._runner.run(self._end_session())
 
     def events(self, after: int | None = None, mesh: str | None = None) -> Iterator[StreamedEvent]:
         """Events after the cursor, then as they happen, until the daemon ends the stream."""
@@ -191,28 +186,142 @@ class DaemonClient:
             time.sleep(stream.lost(error))
 
     def _heard(self, stream: EventStream, mesh: str | None) -> Iterator[StreamedEvent]:
-        import httpx
-
-        call = DaemonCall("GET", "/v1/events", {"mesh": mesh})
-        timeout = httpx.Timeout(TIMEOUT_SECONDS, read=SILENCE_SECONDS)
-        opening = self._http.stream("GET", call.path, params=call.params, headers=stream.headers, timeout=timeout)
-        with self._reaching(), opening as answer:
-            if answer.status_code != 200:
-                raise error_from(Reply(answer.status_code, answer.read(), answer.headers.get("retry-after")))
-            for line in answer.iter_lines():
+        with self._reaching():
+            for line in self._runner.lines(self._listening(stream, mesh), SILENCE_SECONDS):
                 event = stream.hear(line)
                 if event is not None:
                     yield event
 
-    @contextlib.contextmanager
-    def _reaching(self) -> Generator[None]:
-        import httpx
+    version = blocking(daemon_calls.version)
+    health = blocking(daemon_calls.health)
+    send = blocking(daemon_calls.send)
+    inbox = blocking(daemon_calls.inbox)
+    search_inbox = blocking(daemon_calls.search_inbox)
+    mark_seen = blocking(daemon_calls.mark_seen)
+    delete_message = blocking(daemon_calls.delete_message)
+    flush_inbox = blocking(daemon_calls.flush_inbox)
+    outbox = blocking(daemon_calls.outbox)
+    outbox_row = blocking(daemon_calls.outbox_row)
+    requeue = blocking(daemon_calls.requeue)
+    drop = blocking(daemon_calls.drop)
+    prune_outbox = blocking(daemon_calls.prune_outbox)
+    peers = blocking(daemon_calls.peers)
+    profile = blocking(daemon_calls.profile)
+    topics = blocking(daemon_calls.topics)
+    subscribe = blocking(daemon_calls.subscribe)
+    unsubscribe = blocking(daemon_calls.unsubscribe)
+    sessions = blocking(daemon_calls.sessions)
+    own_session = blocking(daemon_calls.own_session)
+    meshes = blocking(daemon_calls.meshes)
+    join = blocking(daemon_calls.join)
+    invite = blocking(daemon_calls.invite)
+    call = blocking(daemon_calls.call)
+    forget = blocking(daemon_calls.forget)
+    rotate_keypair = blocking(daemon_calls.rotate_keypair)
+    safety_number = blocking(daemon_calls.safety_number)
+    reload = blocking(daemon_calls.reload)
 
-        if not self._met:
-            look_for(self.home, self._timeout)
-            self._met = True
+
+class AsyncDaemonClient(_DaemonClient):
+    """A connection to the daemon's socket, for programs with an event loop."""
+
+    def __init__(self, home: DaemonHome | None = None, **options: Unpack[Options]) -> None:
+        super().__init__(home, **options)
+        self._runner = AsyncRunner(self._timeout, self.home.socket)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Gives the connection back."""
+        await self._runner.aclose()
+
+    async def perform(self, call: Call[T]) -> T:
+        """As that of ``DaemonClient``, and so are the methods that follow."""
+        return await self._runner.run(self._perform(call))
+
+    async def wait_for_messages(self, seconds: float, **filters: Unpack[InboxFilters]) -> InboxPage:
+        """The inbox as soon as there is something in it, or as it is when the time is over."""
+        return await self._runner.run(self._wait_for_messages(seconds, filters))
+
+    async def begin_session(self, session_id: str, **about: Any) -> str:
+        """Makes the requests of this client those of a session that ends with this process; its token."""
+        return await self._runner.run(self._begin_session(session_id, about))
+
+    async def end_session(self) -> bool:
+        """Ends the client's session. False when there was none."""
+        return await self._runner.run(self._end_session())
+
+    async def events(self, after: int | None = None, mesh: str | None = None) -> AsyncGenerator[StreamedEvent]:
+        """Events after the cursor, then as they happen, until the daemon ends the stream."""
+        async with contextlib.aclosing(self._heard(EventStream(after, self._random), mesh)) as heard:
+            async for event in heard:
+                yield event
+
+    async def follow(self, after: int | None = None, mesh: str | None = None) -> AsyncGenerator[StreamedEvent]:
+        """Events after the cursor, then as they happen, for ever: over restarts of the daemon, each once, in order."""
+        stream = EventStream(after, self._random)
+        while True:
+            error: ParleyError | None = None
+            try:
+                async with contextlib.aclosing(self._heard(stream, mesh)) as heard:
+                    async for event in heard:
+                        yield event
+            except ParleyError as lost:
+                error = lost
+            await asyncio.sleep(stream.lost(error))
+
+    async def _heard(self, stream: EventStream, mesh: str | None) -> AsyncGenerator[StreamedEvent]:
+        lines = self._runner.lines(self._listening(stream, mesh), SILENCE_SECONDS)
+        with self._reaching():
+            async with contextlib.aclosing(lines):
+                async for line in lines:
+                    event = stream.hear(line)
+                    if event is not None:
+                        yield event
+
+    version = awaiting(daemon_calls.version)
+    health = awaiting(daemon_calls.health)
+    send = awaiting(daemon_calls.send)
+    inbox = awaiting(daemon_calls.inbox)
+    search_inbox = awaiting(daemon_calls.search_inbox)
+    mark_seen = awaiting(daemon_calls.mark_seen)
+    delete_message = awaiting(daemon_calls.delete_message)
+    flush_inbox = awaiting(daemon_calls.flush_inbox)
+    outbox = awaiting(daemon_calls.outbox)
+    outbox_row = awaiting(daemon_calls.outbox_row)
+    requeue = awaiting(daemon_calls.requeue)
+    drop = awaiting(daemon_calls.drop)
+    prune_outbox = awaiting(daemon_calls.prune_outbox)
+    peers = awaiting(daemon_calls.peers)
+    profile = awaiting(daemon_calls.profile)
+    topics = awaiting(daemon_calls.topics)
+    subscribe = awaiting(daemon_calls.subscribe)
+    unsubscribe = awaiting(daemon_calls.unsubscribe)
+    sessions = awaiting(daemon_calls.sessions)
+    own_session = awaiting(daemon_calls.own_session)
+    meshes = awaiting(daemon_calls.meshes)
+    join = awaiting(daemon_calls.join)
+    invite = awaiting(daemon_calls.invite)
+    call = awaiting(daemon_calls.call)
+    forget = awaiting(daemon_calls.forget)
+    rotate_keypair = awaiting(daemon_calls.rotate_keypair)
+    safety_number = awaiting(daemon_calls.safety_number)
+    reload = awaiting(daemon_calls.reload)
+
+
+def _look_for(home: DaemonHome, timeout: float) -> None:
+    """Sees whether anybody listens, with a socket of our own: the library leaves one open when nobody does."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(timeout)
         try:
-            yield
-        except httpx.TransportError as error:
-            self._met = False
-            raise not_running(self.home, str(error)) from error
+            probe.connect(str(home.socket))
+        except OSError as error:
+            raise _not_running(home, str(error.strerror)) from error
+
+
+def _not_running(home: DaemonHome, problem: str) -> DaemonNotRunning:
+    return DaemonNotRunning(f"No daemon answers at {home.socket}: {problem}")

@@ -1,158 +1,275 @@
-"""What both clients of a daemon share: the requests as values, and the reading of its stream of events."""
+"""Every request that a client can make of a daemon, described once as a value: what to send and what comes back.
 
-import json
-import math
+Both clients are made from these functions; see ``daemon``.
+"""
+
 import os
-import secrets
-import socket
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
-from parley.client.backoff import FEED_BACKOFF, Random
-from parley.client.call import segment
-from parley.core.daemon_errors import DaemonNotRunning
-from parley.core.errors import ParleyError
-from parley.core.limits import INBOX_WAIT_SECONDS_MAX
-from parley.wire.daemon_home import DaemonHome
+import msgspec
 
-TIMEOUT_SECONDS: Final = 30.0
-SILENCE_SECONDS: Final = 60.0
-"""A stream says something every few seconds."""
-BASE: Final = "http://localhost"
-SESSION_HEADER: Final = "x-parley-session"
+from parley.client.call import Call, Caller, query_text, segment
+from parley.wire import daemon_answers as answers
+from parley.wire import daemon_requests as requests
+from parley.wire.broker import Presence, Priority
+
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonCall:
-    """One request to the daemon."""
+class InboxFilters(TypedDict, total=False):
+    """What of the inbox is wanted."""
 
-    method: str
-    path: str
-    query: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    body: Mapping[str, Any] | None = None
-
-    @property
-    def content(self) -> bytes | None:
-        return None if self.body is None else json.dumps(self.body).encode()
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {} if self.body is None else {"content-type": "application/json"}
-
-    @property
-    def params(self) -> dict[str, str]:
-        """What is given of the query; None was not."""
-        values = {name: value for name, value in self.query.items() if value is not None}
-        return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}
+    mesh: str | None
+    since: str | None
+    """An ISO 8601 time."""
+    topic: str | None
+    sender: str | None
+    """A name or a key."""
+    unread_only: bool
+    limit: int
+    before: int | None
+    """The ``cursor`` of the page before."""
+    mark_seen: bool
+    wait_seconds: int
+    """How long to wait for the first message, if there is none."""
 
 
-def send(to: str, message: str, **more: Any) -> DaemonCall:
-    """A message to be sent. ``more`` are members of the request's body."""
-    given = {name: value for name, value in more.items() if value is not None}
-    return DaemonCall("POST", "/v1/send", body={"to": to, "message": message, **given})
+def version(_caller: Caller) -> Call[answers.DaemonVersion]:
+    """The daemon's version, and what was agreed with each broker."""
+    return Call("GET", "/v1/version", answers.DaemonVersion)
 
 
-def wait_until(deadline: float) -> int:
-    """How long the next request for the inbox may wait, of the time that is left."""
-    return max(0, min(INBOX_WAIT_SECONDS_MAX, math.ceil(deadline - time.monotonic())))
+def health(_caller: Caller) -> Call[answers.DaemonHealth]:
+    """How the daemon is: its meshes, what waits, and what is wrong."""
+    return Call("GET", "/v1/health", answers.DaemonHealth)
 
 
-def mesh_call(method: str, params: Mapping[str, Any] | None, mesh: str | None) -> DaemonCall:
-    """A method of a mesh's broker."""
-    return DaemonCall("POST", "/v1/mesh/call", body={"method": method, "params": dict(params or {}), "mesh": mesh})
+def send(
+    _caller: Caller,
+    to: str,
+    message: str,
+    *,
+    mesh: str | None = None,
+    priority: Priority = "next",
+    meta: Mapping[str, Any] | None = None,
+    reply_to_id: str | None = None,
+    mentions: Sequence[str] = (),
+    to_session: str | None = None,
+    client_message_id: str | None = None,
+) -> Call[answers.SendResult]:
+    """Takes a message to a member, ``#topic``, ``@group`` or ``*``; it is on disk when this returns.
+
+    Give it an id of your own to be able to send it again: it has one effect.
+    """
+    body = requests.SendBody(
+        to=to,
+        message=message,
+        mesh=mesh,
+        priority=priority,
+        meta=msgspec.Raw(msgspec.json.encode(meta or {})),
+        reply_to_id=reply_to_id,
+        mentions=list(mentions),
+        to_session=to_session,
+        client_message_id=client_message_id,
+    )
+    return _post("/v1/send", answers.SendResult, body)
 
 
-def begin_session(token: str, session_id: str, **about: Any) -> DaemonCall:
-    """A session that ends with this process."""
-    body = {"token": token, "session_id": session_id, "pid": os.getpid(), **about}
-    return DaemonCall("POST", "/v1/sessions/register", body={k: v for k, v in body.items() if v is not None})
+def inbox(_caller: Caller, **filters: Unpack[InboxFilters]) -> Call[answers.InboxPage]:
+    """What arrived, newest first. What is shown counts as seen, unless ``mark_seen`` is False."""
+    return Call("GET", f"/v1/inbox{_filters(filters)}", answers.InboxPage)
 
 
-def end_session(token: str) -> DaemonCall:
-    """The session is over."""
-    return DaemonCall("DELETE", f"/v1/sessions/{segment(token)}")
+def search_inbox(_caller: Caller, words: str, **filters: Unpack[InboxFilters]) -> Call[answers.InboxPage]:
+    """What arrived and holds these words."""
+    return Call("GET", f"/v1/inbox/search{_filters(filters, q=words)}", answers.InboxPage)
 
 
-def new_session_token() -> str:
-    """A token that nobody else has."""
-    return secrets.token_hex(32)
+def mark_seen(_caller: Caller, ids: Sequence[str]) -> Call[answers.MarkedSeen]:
+    """Marks messages as seen."""
+    return _post("/v1/inbox/seen", answers.MarkedSeen, requests.Seen(list(ids)))
 
 
-def look_for(home: DaemonHome, timeout: float) -> None:
-    """Sees whether anybody listens, with a socket of our own: the library leaves one open when nobody does."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(timeout)
-        try:
-            probe.connect(str(home.socket))
-        except OSError as error:
-            raise not_running(home, str(error.strerror)) from error
+def delete_message(_caller: Caller, message_id: str) -> Call[answers.Removed]:
+    """Throws one message away."""
+    return Call("DELETE", f"/v1/inbox/{segment(message_id)}", answers.Removed)
 
 
-def not_running(home: DaemonHome, problem: str) -> DaemonNotRunning:
-    """Nobody answers."""
-    return DaemonNotRunning(f"No daemon answers at {home.socket}: {problem}")
+def flush_inbox(
+    _caller: Caller, *, mesh: str | None = None, before: str | None = None, everything: bool = False
+) -> Call[answers.Removed]:
+    """Throws away what arrived in a mesh, before a time, or everything."""
+    query = query_text(mesh=mesh, before=before, all=everything or None)
+    return Call("DELETE", f"/v1/inbox{query}", answers.Removed)
 
 
-class StreamedEvent(NamedTuple):
-    """One event of the daemon's log. ``id`` is the cursor after it; None for what the log does not hold."""
-
-    id: int | None
-    kind: str
-    data: dict[str, Any]
-
-
-class EventStream:
-    """Where a stream of events is: its lines go in, events come out, and after a loss it tells how to go on."""
-
-    def __init__(self, after: int | None, random: Random) -> None:
-        self.after = after
-        """The number of the last event that was heard of; None before the daemon has said where it begins."""
-        self._random = random
-        self._met = False
-        self._failures = 0
-        self._number: int | None = None
-        self._kind, self._data = "message", ""
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {} if self.after is None else {"last-event-id": str(self.after)}
-
-    def hear(self, line: str) -> StreamedEvent | None:
-        """An event, if the line ends one. Comments are passed over; a number alone says where the stream begins."""
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if name == "id":
-            self._number = int(value)
-        elif name == "event":
-            self._kind = value
-        elif name == "data":
-            self._data += value
-        elif not line:
-            return self._event()
-        return None
-
-    def _event(self) -> StreamedEvent | None:
-        event = StreamedEvent(self._number, self._kind, json.loads(self._data)) if self._data else None
-        if self._number is not None:
-            self.after, self._met, self._failures = self._number, True, 0
-        self._number, self._kind, self._data = None, "message", ""
-        return event
-
-    def lost(self, error: ParleyError | None) -> float:
-        """How long to wait before it is opened again. Raises the error when that cannot help, or nobody was there."""
-        if error is not None and not (error.transient and (self._met or not isinstance(error, DaemonNotRunning))):
-            raise error
-        self._number, self._kind, self._data = None, "message", ""
-        self._failures += 1
-        return FEED_BACKOFF.delay(self._failures, self._random)
+def outbox(
+    _caller: Caller,
+    *,
+    status: answers.RowStatus | None = None,
+    mesh: str | None = None,
+    limit: int | None = None,
+    before: int | None = None,
+    reached: bool = False,
+) -> Call[answers.OutboxPage]:
+    """What was to be sent, newest first; with ``reached``, who has it is asked of the brokers."""
+    query = query_text(status=status, mesh=mesh, limit=limit, before=before, reached=reached or None)
+    return Call("GET", f"/v1/outbox{query}", answers.OutboxPage)
 
 
-def parse_events(lines: Iterable[str]) -> Iterator[StreamedEvent]:
-    """Server-sent events from their lines; comments are passed over."""
-    stream = EventStream(None, lambda: 0.0)
-    for line in lines:
-        event = stream.hear(line)
-        if event is not None:
-            yield event
+def outbox_row(_caller: Caller, row_id: str) -> Call[answers.OutboxDetail]:
+    """One row, by its id or its message's, with all that it replaced and was replaced by."""
+    return Call("GET", f"/v1/outbox/{segment(row_id)}", answers.OutboxDetail)
+
+
+def requeue(
+    _caller: Caller,
+    row_id: str,
+    *,
+    new_client_message_id: str | None = None,
+    message: str | None = None,
+    force: bool = False,
+) -> Call[answers.Requeued]:
+    """Sends a row's message anew under a new id, with other words if ``message`` is given."""
+    body = requests.Requeue(row_id, new_client_message_id, message, force)
+    return _post("/v1/outbox/requeue", answers.Requeued, body)
+
+
+def drop(_caller: Caller, row_id: str, *, force: bool = False) -> Call[answers.OutboxItem]:
+    """Gives a row up. It stays, and its id stays bound to it."""
+    return _post("/v1/outbox/drop", answers.OutboxItem, requests.Drop(row_id, force))
+
+
+def prune_outbox(_caller: Caller, older_than_days: float) -> Call[answers.Pruned]:
+    """Forgets what messages said that were sent or given up."""
+    return _post("/v1/outbox/prune", answers.Pruned, requests.Prune(older_than_days))
+
+
+def peers(_caller: Caller, mesh: str | None = None) -> Call[answers.Peers]:
+    """Who is in the meshes, and what they are doing."""
+    return Call("GET", f"/v1/peers{query_text(mesh=mesh)}", answers.Peers)
+
+
+def profile(
+    _caller: Caller,
+    *,
+    mesh: str | None = None,
+    status: Presence | None = None,
+    summary: str | None = None,
+    title: str | None = None,
+    bio: str | None = None,
+    avatar: str | None = None,
+    capabilities: Sequence[str] | None = None,
+    visible: bool | None = None,
+) -> Call[answers.ProfileResult]:
+    """Tells the members about oneself. What is not named stays as it is."""
+    known = None if capabilities is None else list(capabilities)
+    body = requests.Profile(status, summary, title, bio, avatar, known, visible, mesh)
+    return _post("/v1/profile", answers.ProfileResult, body)
+
+
+def topics(_caller: Caller, mesh: str | None = None) -> Call[answers.TopicList]:
+    """The topics of a mesh."""
+    return Call("GET", f"/v1/topic/list{query_text(mesh=mesh)}", answers.TopicList)
+
+
+def subscribe(_caller: Caller, topic: str, mesh: str | None = None) -> Call[answers.Subscription]:
+    """From now on what is sent to the topic comes, too."""
+    return _post("/v1/topic/subscribe", answers.Subscription, requests.TopicName(topic, mesh))
+
+
+def unsubscribe(_caller: Caller, topic: str, mesh: str | None = None) -> Call[answers.Subscription]:
+    """Ends a subscription."""
+    return _post("/v1/topic/unsubscribe", answers.Subscription, requests.TopicName(topic, mesh))
+
+
+def register_session(
+    _caller: Caller,
+    token: str,
+    session_id: str,
+    *,
+    display_name: str = "",
+    mesh: str | None = None,
+    pid: int | None = None,
+    cwd: str | None = None,
+    role: str | None = None,
+    groups: Sequence[str] = (),
+) -> Call[answers.SessionRegistered]:
+    """Begins or renews a session, which ends with its process: this one, if none is named."""
+    body = requests.Register(token, session_id, display_name, mesh, pid or os.getpid(), cwd, role, list(groups))
+    return _post("/v1/sessions/register", answers.SessionRegistered, body)
+
+
+def unregister_session(_caller: Caller, token: str) -> Call[answers.SessionEnded]:
+    """Ends a session."""
+    return Call("DELETE", f"/v1/sessions/{segment(token)}", answers.SessionEnded)
+
+
+def sessions(_caller: Caller) -> Call[answers.SessionList]:
+    """The local sessions."""
+    return Call("GET", "/v1/sessions", answers.SessionList)
+
+
+def own_session(_caller: Caller) -> Call[answers.SessionItem]:
+    """The session in whose name this client makes its requests. Raises ``NotFound``."""
+    return Call("GET", "/v1/sessions/me", answers.SessionItem)
+
+
+def meshes(_caller: Caller) -> Call[answers.MeshStates]:
+    """The meshes that the daemon serves."""
+    return Call("GET", "/v1/meshes", answers.MeshStates)
+
+
+def join(_caller: Caller, invite: str, name: str) -> Call[answers.MeshState]:
+    """Becomes a member of a mesh by an invite."""
+    return _post("/v1/mesh/join", answers.MeshState, requests.Join(invite, name))
+
+
+def invite(
+    _caller: Caller,
+    *,
+    mesh: str | None = None,
+    role: Literal["owner", "admin", "member"] = "member",
+    uses: int = 1,
+    hours: float = 168.0,
+) -> Call[answers.InviteMade]:
+    """Makes an invite. Whoever has its text can join."""
+    return _post("/v1/mesh/invite", answers.InviteMade, requests.MakeInvite(role, uses, hours, mesh))
+
+
+def call(
+    _caller: Caller, method: str, params: Mapping[str, Any] | None = None, mesh: str | None = None
+) -> Call[dict[str, Any]]:
+    """Calls a method of the mesh's broker; ``member`` in ``params`` may be a name."""
+    body = requests.MeshCall(method, dict(params or {}), mesh)
+    return _post("/v1/mesh/call", dict[str, Any], body)
+
+
+def forget(_caller: Caller, mesh: str | None = None) -> Call[answers.MeshLeft]:
+    """Serves a mesh no longer, without telling its broker."""
+    return _post("/v1/mesh/forget", answers.MeshLeft, requests.OfMesh(mesh))
+
+
+def rotate_keypair(_caller: Caller, mesh: str | None = None) -> Call[answers.KeyRotated]:
+    """Replaces the member's key."""
+    return _post("/v1/mesh/rotate-keypair", answers.KeyRotated, requests.OfMesh(mesh))
+
+
+def safety_number(_caller: Caller, peer: str, mesh: str | None = None) -> Call[answers.SafetyNumber]:
+    """The number that two members compare aloud."""
+    return Call("GET", f"/v1/mesh/safety{query_text(peer=peer, mesh=mesh)}", answers.SafetyNumber)
+
+
+def reload(_caller: Caller) -> Call[answers.Reloaded]:
+    """Lets the daemon take its settings, hooks and memberships again."""
+    return Call("POST", "/v1/reload", answers.Reloaded)
+
+
+def _filters(filters: InboxFilters, **more: str) -> str:
+    given: dict[str, Any] = {"from" if name == "sender" else name: value for name, value in filters.items()}
+    return query_text(**more, **given)
+
+
+def _post(path: str, answer: type[T], body: msgspec.Struct) -> Call[T]:
+    return Call("POST", path, answer, msgspec.json.encode(body))

@@ -1,15 +1,29 @@
-"""An answer that is not a success, as the error of the product's tree that it stands for."""
+"""What an answer means: what was asked for, or the error of the product's tree that a refusal stands for."""
 
 import math
+from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET
 
+from parley.client.call import Call
 from parley.client.steps import Reply
 from parley.core import untrusted_json
-from parley.core.errors import ParleyError
+from parley.core.errors import InternalError, ParleyError
 from parley.core.wire_errors import retold
 from parley.wire.answers import ErrorBody
+
+T = TypeVar("T")
+
+
+def answer_of(call: Call[T], reply: Reply) -> T:
+    """The answer that was asked for. Raises the error that a refusal stands for."""
+    if reply.status >= 300:
+        raise error_from(reply)
+    try:
+        return msgspec.json.decode(reply.body, type=call.answer)
+    except msgspec.MsgspecError as error:
+        raise InternalError(f"The answer to {call.method} {call.path} cannot be read: {error}") from error
 
 
 def error_from(reply: Reply) -> ParleyError:
@@ -17,7 +31,7 @@ def error_from(reply: Reply) -> ParleyError:
     try:
         body = untrusted_json.decode(reply.body, ErrorBody)
     except msgspec.DecodeError:
-        body = ErrorBody(error=f"The hub answered {reply.status} without a reason", code=f"HTTP_{reply.status}")
+        body = ErrorBody(error=f"The answer was {reply.status}, without a reason", code=f"HTTP_{reply.status}")
     return retold(
         body.error,
         code=body.code,

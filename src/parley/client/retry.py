@@ -9,13 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-import msgspec
-
 from parley.client.backoff import CALL_BACKOFF, Backoff, Random
 from parley.client.call import Call, check_agent, check_key
-from parley.client.refusals import error_from
+from parley.client.refusals import answer_of
 from parley.client.steps import HubAddress, Pause, Reply, Request, Steps, exchange
-from parley.core.errors import InternalError, InvalidAuth, ParleyError, Unavailable
+from parley.core.errors import InvalidAuth, ParleyError, Unavailable
 from parley.core.wire_errors import UnknownRefusal
 
 T = TypeVar("T")
@@ -90,9 +88,7 @@ class Hub:
             # Something else may listen there by now; it is not sent the token before it was checked.
             self._address = None
             raise outcome
-        if outcome.status >= 300:
-            raise error_from(outcome)
-        return _decode(call, outcome)
+        return answer_of(call, outcome)
 
     def _by_socket_if_it_works(self, by_file: HubAddress) -> Steps[HubAddress]:
         """The hub where it listens, if it answers there again; now and then that is tried."""
@@ -117,10 +113,3 @@ class Hub:
 
 def _asked_wait(error: ParleyError) -> float:
     return error.retry_after_seconds if isinstance(error, Unavailable | UnknownRefusal) else 0.0
-
-
-def _decode(call: Call[T], reply: Reply) -> T:
-    try:
-        return msgspec.json.decode(reply.body, type=call.answer)
-    except msgspec.MsgspecError as error:
-        raise InternalError(f"The hub's answer to {call.method} {call.path} cannot be read: {error}") from error

@@ -1,7 +1,8 @@
 """The two ways to carry out a step: blocking this thread, or awaiting it. Nothing is decided here.
 
 The HTTP library is loaded with the first request, so that importing the client costs little. Proxies from the
-environment are not used: the hub is on this machine, or behind a tunnel that the caller made.
+environment are not used: the server is on this machine, or behind a tunnel that the caller made. With a socket, all
+requests go there.
 """
 
 import asyncio
@@ -9,9 +10,12 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar, assert_never
 
 from parley.client import spool
+from parley.client.refusals import error_from
 from parley.client.steps import Exited, Outcome, Pause, Reply, Request, Spawn, Step, Steps
 from parley.core.errors import ConnectionFailed
 
@@ -24,8 +28,9 @@ T = TypeVar("T")
 class BlockingRunner:
     """Runs steps in the calling thread. May be used by several threads."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, socket: Path | None = None) -> None:
         self._timeout = timeout
+        self._socket = socket
         self._opening = threading.Lock()
         self._http: httpx.Client | None = None
 
@@ -63,21 +68,47 @@ class BlockingRunner:
             return _by_file(request, self._timeout)
         import httpx
 
-        with self._opening:
-            if self._http is None:
-                self._http = httpx.Client(timeout=self._timeout, trust_env=False, verify=_needs_certificates(request))
-            http = self._http
+        http = self._connected(request)
         try:
             return _reply(http.request(request.method, request.url, headers=request.headers, content=request.body))
         except httpx.HTTPError as error:
             return _failure(request, error)
 
+    def lines(self, request: Request, silence_seconds: float) -> Iterator[str]:
+        """The lines of an answer as they come, each within so many seconds of the one before.
+
+        Raises ``ConnectionFailed``, and the error that a refusal stands for.
+        """
+        import httpx
+
+        http, timeout = self._connected(request), httpx.Timeout(self._timeout, read=silence_seconds)
+        try:
+            with http.stream(request.method, request.url, headers=request.headers, timeout=timeout) as response:
+                if not response.is_success:
+                    response.read()
+                    raise error_from(_reply(response))
+                yield from response.iter_lines()
+        except httpx.HTTPError as error:
+            raise _failure(request, error) from error
+
+    def _connected(self, request: Request) -> "httpx.Client":
+        import httpx
+
+        with self._opening:
+            if self._http is None:
+                transport = None if self._socket is None else httpx.HTTPTransport(uds=str(self._socket))
+                self._http = httpx.Client(
+                    timeout=self._timeout, trust_env=False, verify=_needs_certificates(request), transport=transport
+                )
+            return self._http
+
 
 class AsyncRunner:
     """Runs steps in the event loop that it is first used in."""
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, socket: Path | None = None) -> None:
         self._timeout = timeout
+        self._socket = socket
         self._http: httpx.AsyncClient | None = None
 
     async def run(self, steps: Steps[T]) -> T:
@@ -114,14 +145,38 @@ class AsyncRunner:
             return await _by_file_async(request, self._timeout)
         import httpx
 
-        if self._http is None:
-            self._http = httpx.AsyncClient(timeout=self._timeout, trust_env=False, verify=_needs_certificates(request))
+        http = self._connected(request)
         try:
             return _reply(
-                await self._http.request(request.method, request.url, headers=request.headers, content=request.body)
+                await http.request(request.method, request.url, headers=request.headers, content=request.body)
             )
         except httpx.HTTPError as error:
             return _failure(request, error)
+
+    async def lines(self, request: Request, silence_seconds: float) -> AsyncGenerator[str]:
+        """The lines of an answer as they come, as those of the other runner."""
+        import httpx
+
+        http, timeout = self._connected(request), httpx.Timeout(self._timeout, read=silence_seconds)
+        try:
+            async with http.stream(request.method, request.url, headers=request.headers, timeout=timeout) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise error_from(_reply(response))
+                async for line in response.aiter_lines():
+                    yield line
+        except httpx.HTTPError as error:
+            raise _failure(request, error) from error
+
+    def _connected(self, request: Request) -> "httpx.AsyncClient":
+        import httpx
+
+        if self._http is None:
+            transport = None if self._socket is None else httpx.AsyncHTTPTransport(uds=str(self._socket))
+            self._http = httpx.AsyncClient(
+                timeout=self._timeout, trust_env=False, verify=_needs_certificates(request), transport=transport
+            )
+        return self._http
 
 
 def _by_file(request: Request, timeout: float) -> Reply | ConnectionFailed:

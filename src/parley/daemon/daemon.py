@@ -211,8 +211,8 @@ class Daemon:
             mesh.tune(settings)
         self.on_settings(settings)
 
-    async def match_memberships(self) -> dict[str, list[str]]:
-        """New memberships are served, removed ones no longer. Others keep their connection."""
+    async def match_memberships(self) -> tuple[list[str], list[str]]:
+        """New memberships are served, removed ones no longer; both are named. Others keep their connection."""
         wanted = {each.mesh_id: each for each in self.memberships.all()}
         gone = [name for name in self.meshes if name not in wanted]
         new = [name for name in wanted if name not in self.meshes]
@@ -220,7 +220,7 @@ class Daemon:
             await self.detach(name)
         for name in new:
             self.attach(wanted[name])
-        return {"attached": [wanted[name].slug for name in new], "detached": gone}
+        return [wanted[name].slug for name in new], gone
 
     def mesh(self, name: str | None) -> Mesh:
         """The mesh with this id or slug, or the only one. Raises ``MeshNotAttached`` or ``MeshRequired``."""

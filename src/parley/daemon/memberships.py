@@ -14,6 +14,7 @@ from parley.core import sealing, untrusted_json
 from parley.core.daemon_errors import MembershipsDamaged, MeshNotAttached, MeshRequired
 from parley.core.errors import SchemaTooNew
 from parley.core.files import write_atomic
+from parley.wire.daemon_answers import MembershipEnded
 
 VERSION: Final = 1
 
@@ -23,15 +24,6 @@ class MeshKey(msgspec.Struct, frozen=True):
 
     epoch: int
     key: str
-
-
-class Ended(msgspec.Struct, frozen=True):
-    """Why the broker was left for good, and when. Only a member that was ``removed`` needs an invite to come back."""
-
-    code: str
-    error: str
-    at: str
-    removed: bool
 
 
 class Membership(msgspec.Struct, frozen=True):
@@ -53,7 +45,7 @@ class Membership(msgspec.Struct, frozen=True):
     trusted: list[str] = []
     """Public keys of members who have shown that they are of this mesh: from them a new mesh key is believed."""
     subscriptions: list[str] = []
-    ended: Ended | None = None
+    ended: MembershipEnded | None = None
     """Set from the end of a connection that is not made again until the next one is open, at a later start."""
 
     @property

@@ -29,7 +29,7 @@ from parley.daemon.inbox.renewal import mark_refilled, wants_refill
 from parley.daemon.key_archive import KeyArchive
 from parley.daemon.key_exchange import Gift, Wanting, believe, gifts_for, make_first_key, trusting
 from parley.daemon.link import HELLO_REFUSED, MEMBERSHIP_ENDED, LinkSettings, Member
-from parley.daemon.memberships import Ended, Membership, Memberships
+from parley.daemon.memberships import Membership, Memberships
 from parley.daemon.notices import Told, events_of
 from parley.daemon.profile import OwnProfile, read_own, sealed_params, write_own
 from parley.daemon.roster import Peer, list_all, peers_of, read_roster, write_roster
@@ -38,6 +38,7 @@ from parley.daemon.sealer import open_sealed
 from parley.daemon.store import DaemonStore
 from parley.daemon.tally import Tally
 from parley.wire.broker import Notice
+from parley.wire.daemon_answers import MembershipEnded
 from parley.wire.daemon_home import DaemonHome
 
 REFRESH_SECONDS: Final = 300.0
@@ -302,7 +303,7 @@ class Mesh:
         if self.leaving:
             return
         removed = error.details.get("close_code") in (MEMBERSHIP_ENDED, HELLO_REFUSED)
-        ended = Ended(error.code, str(error), iso(self._clock.now_ms()), removed)
+        ended = MembershipEnded(error.code, str(error), iso(self._clock.now_ms()), removed)
         self._memberships.put(replace(self.membership, ended=ended))
         self._on_end(error)
 

@@ -6,22 +6,17 @@ another's. It is kept here, too: a change names only what changes, and a new mes
 
 import base64
 import binascii
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
-from parley.core import limits, sealing, untrusted_json
+from parley.core import sealing, untrusted_json
 from parley.core.daemon_errors import MeshKeyMissing
 from parley.core.files import write_atomic
 from parley.core.sealing import Context, Random
 from parley.daemon.memberships import Membership
 from parley.wire.daemon_home import DaemonHome
-
-_CLEAR = r"^[^\x00-\x1f\x7f]*(?![\s\S])"
-Line = Annotated[str, Meta(max_length=limits.REASON_CHARS_MAX, pattern=_CLEAR)]
-Paragraph = Annotated[str, Meta(max_length=limits.DESCRIPTION_CHARS_MAX)]
-Capabilities = Annotated[list[Annotated[str, Meta(min_length=1, max_length=100, pattern=_CLEAR)]], Meta(max_length=32)]
+from parley.wire.daemon_requests import Capabilities, Line, Paragraph
 
 
 class MemberProfile(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,6 +11,7 @@ from parley.core.daemon_settings import AT_START, DaemonSettings, daemon_setting
 from parley.core.errors import ConfigInvalid, InvalidInput
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.hooks.config import load_hooks
+from parley.wire.daemon_answers import Reloaded
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -44,7 +45,7 @@ def changes(running: DaemonSettings, at_start: DaemonSettings, wanted: DaemonSet
     return Changes(settings, changed, needs_restart)
 
 
-async def reload(daemon: "Daemon") -> dict[str, Any]:
+async def reload(daemon: "Daemon") -> Reloaded:
     """Takes the files again; what that changed. Raises ``InvalidInput`` with the mistakes, and then changes nothing."""
     try:
         found = changes(daemon.settings, daemon.at_start, load_daemon_settings(daemon.home.config))
@@ -55,9 +56,9 @@ async def reload(daemon: "Daemon") -> dict[str, Any]:
     daemon.apply(found.settings)
     daemon.hooks.use(hooks)
     daemon.gate.use(hooks)
-    meshes = await daemon.match_memberships()
+    attached, detached = await daemon.match_memberships()
     daemon.log.info("reloaded", changed=found.changed, needs_restart=found.needs_restart, hooks=sorted(hooks))
-    return {**meshes, "changed": found.changed, "needs_restart": found.needs_restart, "hooks": sorted(hooks)}
+    return Reloaded(attached, detached, found.changed, found.needs_restart, sorted(hooks))
 
 
 def _value(settings: DaemonSettings, table: str, key: str) -> Any:

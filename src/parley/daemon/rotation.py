@@ -7,7 +7,7 @@ what comes in meanwhile says which key it was sealed under, and can be opened by
 """
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from parley.core import sealing
 from parley.core.daemon_errors import OutboxConflict
 from parley.core.errors import ServiceUnavailable
 from parley.daemon.outbox.rows import list_rows
+from parley.wire.daemon_answers import KeyRotated
 from parley.wire.mesh_methods import rotation_bytes, rotation_proof
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from parley.daemon.mesh import Mesh
 
 
-async def rotate_keypair(daemon: "Daemon", mesh: "Mesh") -> dict[str, Any]:
+async def rotate_keypair(daemon: "Daemon", mesh: "Mesh") -> KeyRotated:
     """The old and the new public key. Raises ``OutboxConflict`` while messages wait, and what the broker refuses."""
     for status in ("pending", "inflight"):
         waiting = daemon.store.read_outbox(
@@ -53,4 +54,4 @@ async def rotate_keypair(daemon: "Daemon", mesh: "Mesh") -> dict[str, Any]:
     daemon.memberships.put(changed)
     await daemon.detach(mesh.mesh_id)
     daemon.attach(changed)
-    return {"mesh": mesh.slug, "previous": old.pubkey, "pubkey": pubkey}
+    return KeyRotated(mesh.slug, old.pubkey, pubkey)

@@ -11,33 +11,17 @@ sent and who is meant travels sealed, as a member of the message's metadata.
 import hashlib
 import hmac
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
-from msgspec import Meta
 
 from parley.core import untrusted_json
 from parley.core.files import write_atomic
-from parley.wire.broker import Key
+from parley.wire.daemon_requests import Register
 
 MARK: Final = "parley_session"
 """The member of a message's metadata that tells of sessions; callers cannot set it."""
 LIFETIME_MS: Final = 24 * 3_600_000
-Token = Key
-SessionId = Annotated[str, Meta(min_length=1, max_length=200)]
-
-
-class Register(msgspec.Struct, frozen=True):
-    """``POST /v1/sessions/register``"""
-
-    token: Token
-    session_id: SessionId
-    display_name: Annotated[str, Meta(max_length=200)] = ""
-    mesh: str | None = None
-    pid: Annotated[int, Meta(ge=1)] | None = None
-    cwd: Annotated[str, Meta(max_length=4096)] | None = None
-    role: Annotated[str, Meta(max_length=200)] | None = None
-    groups: Annotated[list[str], Meta(max_length=50)] = []
 
 
 class SessionMark(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,12 +1,16 @@
 """What a request asks for in its query and its idempotency key: decoded once, read by name, each mistake named."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, urlencode
 
 from parley.core.errors import InvalidInput
 from parley.core.limits import IDEMPOTENCY_KEY_CHARS_MAX
 
+D = TypeVar("D", int, None)
+W = TypeVar("W", bound=str)
+_DIGITS_MAX: Final = 18
+"""What a database can count has no more."""
 _TRUE: Final = ("true", "1", "yes")
 _FALSE: Final = ("false", "0", "no")
 
@@ -46,25 +50,26 @@ class Query:
         values = {**self._values, **{name: [] if text is None else [text] for name, text in changes.items()}}
         return urlencode(values, doseq=True)
 
-    def integer(self, name: str, *, default: int, low: int, high: int) -> int:
+    def integer(self, name: str, *, default: D, low: int, high: int) -> int | D:
         """A whole number within bounds."""
         text = self.text(name)
         if text is None:
             return default
-        digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdecimal()) or len(digits) > 18:
+        size = whole_number(text.removeprefix("-"))
+        if size is None:
             raise InvalidInput(f"{name} must be a whole number", field=name)
-        number = int(text)
+        number = -size if text.startswith("-") else size
         if not low <= number <= high:
             raise InvalidInput(f"{name} must be between {low} and {high}", field=name)
         return number
 
-    def choice(self, name: str, allowed: Sequence[str]) -> str:
+    def choice(self, name: str, allowed: Sequence[W]) -> W:
         """One of some words; the first of them if none is given."""
         text = self.text(name) or allowed[0]
-        if text not in allowed:
-            raise InvalidInput(f"{name} must be one of {', '.join(allowed)}", field=name)
-        return text
+        for word in allowed:
+            if word == text:
+                return word
+        raise InvalidInput(f"{name} must be one of {', '.join(allowed)}", field=name)
 
     def flag(self, name: str, *, default: bool) -> bool:
         """A parameter that is true or false."""
@@ -74,6 +79,11 @@ class Query:
         if text not in _TRUE and text not in _FALSE:
             raise InvalidInput(f"{name} must be true or false", field=name)
         return text in _TRUE
+
+
+def whole_number(text: str) -> int | None:
+    """A number without a sign, of no more digits than a database can count; None for anything else."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX else None
 
 
 def idempotency_key(header: bytes | None) -> str | None:

@@ -114,7 +114,7 @@ def join(invite: str, name: str) -> dict[str, Any]:
 
     if is_running():
         with suppress(DaemonNotRunning), DaemonClient() as client:
-            return client.post("/v1/mesh/join", {"invite": invite, "name": name})
+            return msgspec.to_builtins(client.join(invite, name))
     with alone() as home:
         memberships = Memberships(home.memberships)
         memberships.load()
@@ -132,7 +132,7 @@ def leave(mesh: str | None, *, only_here: bool) -> dict[str, Any]:
 
     if is_running():
         with DaemonClient() as client:
-            return client.post("/v1/mesh/forget", {"mesh": mesh}) if only_here else client.call("leave", mesh=mesh)
+            return msgspec.to_builtins(client.forget(mesh)) if only_here else client.call("leave", mesh=mesh)
     with alone() as home:
         memberships = Memberships(home.memberships)
         memberships.load()

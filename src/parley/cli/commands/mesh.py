@@ -8,6 +8,7 @@ import typer
 
 from parley.cli.call import Call, command, group, load_app
 from parley.cli.commands.daemon.options import MeshOption, daemon_client
+from parley.cli.plain import plain
 from parley.core.exits import Exit
 
 app = group("Make, join and look after meshes.")
@@ -68,11 +69,11 @@ def invite(
 ) -> None:
     """Make an invite. Whoever has its text can join, so hand it on in private."""
     with daemon_client() as client:
-        found = client.post("/v1/mesh/invite", {"mesh": mesh, "role": role, "uses": uses, "hours": hours})
+        found = client.invite(mesh=mesh, role=role, uses=uses, hours=hours)
     if call.json:
-        call.out.data(found)
+        call.out.data(plain(found))
     else:
-        call.out.line(found["invite"])
+        call.out.line(found.invite)
 
 
 @command(app, "invites")
@@ -110,19 +111,18 @@ def members(call: Call, mesh: MeshOption = None) -> None:
 def peers(call: Call, mesh: MeshOption = None) -> int:
     """List who is in the meshes, and what they are doing. Exits with 1 when no mesh could be asked."""
     with daemon_client() as client:
-        found = client.get("/v1/peers", mesh=mesh)
-    away: list[str] = found["unreachable"]
-    code = Exit.ERROR if away and not found["peers"] else Exit.OK
+        found = client.peers(mesh)
+    code = Exit.ERROR if found.unreachable and not found.peers else Exit.OK
     if call.json:
-        call.out.data(found, rows="peers")
+        call.out.data(plain(found), rows="peers")
         return code
     rows = [
-        (each["mesh"], each["display_name"], "here" if each["connected"] else "away", each["status"], each["summary"])
-        for each in found["peers"]
+        (each.mesh, each.display_name, "here" if each.connected else "away", each.status, each.summary)
+        for each in found.peers
     ]
-    if rows or not away:
+    if rows or not found.unreachable:
         call.out.table(["mesh", "name", "is", "status", "summary"], rows, empty="Nobody is in the meshes.")
-    for slug in away:
+    for slug in found.unreachable:
         call.out.note(f"{slug} cannot be reached; `parley daemon status` says why.")
     return code
 
@@ -149,22 +149,21 @@ def profile(
 
     All but the status is sealed: members read it, the broker does not.
     """
-    body = {
-        "status": status,
-        "summary": summary,
-        "title": title,
-        "bio": bio,
-        "avatar": avatar,
-        "capabilities": capabilities or None,
-        "visible": visible,
-        "mesh": mesh,
-    }
     with daemon_client() as client:
-        found = client.post("/v1/profile", body)
+        found = client.profile(
+            mesh=mesh,
+            status=status,
+            summary=summary,
+            title=title,
+            bio=bio,
+            avatar=avatar,
+            capabilities=capabilities or None,
+            visible=visible,
+        )
     if call.json:
-        call.out.data(found)
+        call.out.data(plain(found))
     else:
-        call.out.line(f"Told {', '.join(found['meshes'])}: {', '.join(found['applied'])}.")
+        call.out.line(f"Told {', '.join(found.meshes)}: {', '.join(found.applied)}.")
 
 
 @command(app, "topics")
@@ -354,11 +353,11 @@ def leave(
 def safety(call: Call, member: _MemberArgument, mesh: MeshOption = None) -> None:
     """Show the number that you and a member compare aloud, to know that nobody stands between you."""
     with daemon_client() as client:
-        found = client.get("/v1/mesh/safety", peer=member, mesh=mesh)
+        found = client.safety_number(member, mesh)
     if call.json:
-        call.out.data(found)
+        call.out.data(plain(found))
     else:
-        call.out.line(found["safety_number"])
+        call.out.line(found.safety_number)
 
 
 def _asked(

@@ -8,6 +8,7 @@ import typer
 
 from parley.cli.call import Call, command, load_app, single
 from parley.cli.commands.daemon.options import MeshOption, daemon_client
+from parley.cli.plain import plain
 from parley.core.daemon_errors import DaemonNotRunning
 from parley.core.errors import InvalidInput
 
@@ -68,11 +69,11 @@ def send(
         with daemon_client() as client:
             found = client.send(to, body, **options)
     if call.json:
-        call.out.data({**found, "delivery": found.get("status", "accepted"), "status": "ok"})
-    elif found.get("duplicate"):
-        call.out.line(f"{found['client_message_id']} was sent before; the broker has it.")
+        call.out.data({**plain(found), "delivery": found.status or "accepted", "status": "ok"})
+    elif found.duplicate:
+        call.out.line(f"{found.client_message_id} was sent before; the broker has it.")
     else:
-        call.out.line(f"{found['client_message_id']} is {found['status']}.")
+        call.out.line(f"{found.client_message_id} is {found.status}.")
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from parley.daemon.inbox.reading import unseen_and_sealed
 from parley.daemon.outbox.rows import oldest_waiting, states
 from parley.serve.endpoint import Answer, Call
 from parley.wire.broker import PROTOCOL_VERSION
+from parley.wire.daemon_answers import Compatibility, DaemonHealth, DaemonVersion, Heartbeat
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -35,39 +36,22 @@ IPC_FEATURES: Final = [
 
 
 async def get_version(daemon: "Daemon", call: Call) -> Answer:
-    negotiated = {mesh.slug: mesh_view(mesh)["features"] for mesh in daemon.meshes.values()}
-    return Answer(
-        200,
-        {
-            "daemon_version": __version__,
-            "ipc_api": IPC_API,
-            "ipc_features": IPC_FEATURES,
-            "schema_version": len(OUTBOX_MIGRATIONS),
-            "instance_id": daemon.instance_id,
-            "broker_features_negotiated": negotiated,
-        },
-    )
+    negotiated = {mesh.slug: mesh_view(mesh).features for mesh in daemon.meshes.values()}
+    version = DaemonVersion(__version__, IPC_API, IPC_FEATURES, len(OUTBOX_MIGRATIONS), daemon.instance_id, negotiated)
+    return Answer(200, version)
 
 
 async def get_compat(daemon: "Daemon", call: Call) -> Answer:
     major = __version__.split(".", maxsplit=1)[0]
-    return Answer(
-        200,
-        {
-            "daemon": __version__,
-            "broker_protocol": PROTOCOL_VERSION,
-            "required_broker_features": list(REQUIRED),
-            "compatible_clis": [f"{major}.x"],
-            "compatible_sdks": {"python": f">={major},<{int(major) + 1}"},
-        },
-    )
+    sdks = {"python": f">={major},<{int(major) + 1}"}
+    return Answer(200, Compatibility(__version__, PROTOCOL_VERSION, list(REQUIRED), [f"{major}.x"], sdks))
 
 
 async def get_health(daemon: "Daemon", call: Call) -> Answer:
     return Answer(200, health(daemon))
 
 
-def health(daemon: "Daemon") -> dict[str, Any]:
+def health(daemon: "Daemon") -> DaemonHealth:
     """How the daemon is: its meshes, what waits, and what is wrong."""
     depth = daemon.store.read_outbox(states)
     unseen, sealed = daemon.store.read_inbox(unseen_and_sealed)
@@ -75,36 +59,36 @@ def health(daemon: "Daemon") -> dict[str, Any]:
     open_meshes = [mesh for mesh in meshes if mesh.runner.status == "open"]
     disk, inbox_share = daemon.disk.now(), daemon.capacity.inbox_share()
     problems = [*disk.problems, *([INBOX_FULL] if inbox_share >= 1 else [])]
-    return {
-        "ok": True,
-        "degraded": bool(problems),
-        "problems": problems,
-        "disk_free_bytes": disk.disk.free_bytes,
-        "pid": os.getpid(),
-        "instance_id": daemon.instance_id,
-        "daemon_version": __version__,
-        "uptime_s": round(daemon.clock.monotonic() - daemon.started_at),
-        "connected": len(open_meshes) == len(meshes) and bool(meshes),
-        "brokers": {mesh.slug: mesh.runner.status for mesh in meshes},
-        "socket": str(daemon.home.socket),
-        "port": daemon.port,
-        "meshes": [mesh_view(mesh) for mesh in meshes],
-        "lag_ms": max((lag for mesh in open_meshes if (lag := mesh.lag_ms) is not None), default=None),
-        "queue_depth": depth["pending"],
-        "inflight": depth["inflight"],
-        "dead": depth["dead"],
-        "outbox_share": round(daemon.capacity.outbox_share(), 4),
-        "inbox_share": round(inbox_share, 4),
+    return DaemonHealth(
+        ok=True,
+        degraded=bool(problems),
+        problems=problems,
+        disk_free_bytes=disk.disk.free_bytes,
+        pid=os.getpid(),
+        instance_id=daemon.instance_id,
+        daemon_version=__version__,
+        uptime_s=round(daemon.clock.monotonic() - daemon.started_at),
+        connected=len(open_meshes) == len(meshes) and bool(meshes),
+        brokers={mesh.slug: mesh.runner.status for mesh in meshes},
+        socket=str(daemon.home.socket),
+        port=daemon.port,
+        meshes=[mesh_view(mesh) for mesh in meshes],
+        lag_ms=max((lag for mesh in open_meshes if (lag := mesh.lag_ms) is not None), default=None),
+        queue_depth=depth["pending"],
+        inflight=depth["inflight"],
+        dead=depth["dead"],
+        outbox_share=round(daemon.capacity.outbox_share(), 4),
+        inbox_share=round(inbox_share, 4),
         **daemon.capacity.sizes(),
-        "unseen": unseen,
-        "undecryptable": sealed,
-        "streams": len(daemon.feed),
-        "schema_version": len(OUTBOX_MIGRATIONS),
-    }
+        unseen=unseen,
+        undecryptable=sealed,
+        streams=len(daemon.feed),
+        schema_version=len(OUTBOX_MIGRATIONS),
+    )
 
 
 async def post_heartbeat(daemon: "Daemon", call: Call) -> Answer:
-    return Answer(200, {"ok": True, "instance_id": daemon.instance_id})
+    return Answer(200, Heartbeat(True, daemon.instance_id))
 
 
 def metrics_route(metrics: "Metrics") -> Any:
@@ -123,21 +107,21 @@ def set_gauges(daemon: "Daemon", metrics: "Metrics") -> None:
     oldest = daemon.store.read_outbox(oldest_waiting)
     age = 0.0 if oldest is None else (daemon.clock.now_ms() - oldest) / 1000
     for name, value in (
-        ("meshes", len(now["meshes"])),
-        ("connected", sum(status == "open" for status in now["brokers"].values())),
-        ("lag_ms", now["lag_ms"] or 0.0),
-        ("outbox_pending", now["queue_depth"]),
-        ("outbox_inflight", now["inflight"]),
-        ("outbox_dead", now["dead"]),
+        ("meshes", len(now.meshes)),
+        ("connected", sum(status == "open" for status in now.brokers.values())),
+        ("lag_ms", now.lag_ms or 0.0),
+        ("outbox_pending", now.queue_depth),
+        ("outbox_inflight", now.inflight),
+        ("outbox_dead", now.dead),
         ("outbox_age_seconds", max(0.0, age)),
-        ("outbox_share", now["outbox_share"]),
-        ("inbox_share", now["inbox_share"]),
-        ("inbox_unseen", now["unseen"]),
-        ("inbox_undecryptable", now["undecryptable"]),
-        ("disk_free_bytes", now["disk_free_bytes"]),
+        ("outbox_share", now.outbox_share),
+        ("inbox_share", now.inbox_share),
+        ("inbox_unseen", now.unseen),
+        ("inbox_undecryptable", now.undecryptable),
+        ("disk_free_bytes", now.disk_free_bytes),
         ("disk_free_ratio", daemon.disk.now().disk.free_ratio),
-        ("streams", now["streams"]),
-        ("uptime_seconds", now["uptime_s"]),
+        ("streams", now.streams),
+        ("uptime_seconds", now.uptime_s),
     ):
         metrics.set(f"parley_daemon_{name}", float(value))
     for (name, *labels), number in daemon.tally.take().items():

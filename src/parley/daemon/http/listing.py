@@ -18,7 +18,7 @@ _AROUND_BYTES: Final = 10_000
 class Listing(Generic[T]):
     """Takes rows as they are read, until one is too many or makes the answer too large."""
 
-    def __init__(self, limit: int, view: Callable[[T], dict[str, Any]]) -> None:
+    def __init__(self, limit: int, view: Callable[[T], msgspec.Struct]) -> None:
         self.rows: list[T] = []
         self.items: list[msgspec.Raw] = []
         self.more = False

@@ -1,7 +1,7 @@
 """Routes for meshes: who is there, what the member tells of itself, and what the broker is asked to do."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -9,21 +9,39 @@ from parley.core import sealing
 from parley.core.clock import iso
 from parley.core.daemon_errors import DestinationUnknown, MeshUnreachable
 from parley.core.errors import InvalidInput, NotFound, ParleyError
-from parley.daemon.http.bodies import Join, MakeInvite, MeshCall, OfMesh, Profile, TopicName
 from parley.daemon.http.door import session_of
 from parley.daemon.joining import join_mesh, make_invite
 from parley.daemon.profile import opened
 from parley.daemon.reload import reload
 from parley.daemon.roster import list_all, resolve
 from parley.daemon.rotation import rotate_keypair
-from parley.daemon.sessions import Register, Session
+from parley.daemon.sessions import Session
 from parley.serve.endpoint import Answer, Call
+from parley.wire.daemon_answers import (
+    ConnectionLost,
+    InviteMade,
+    MeshLeft,
+    MeshState,
+    MeshStates,
+    Peer,
+    Peers,
+    ProfileResult,
+    SafetyNumber,
+    SessionEnded,
+    SessionItem,
+    SessionList,
+    SessionRegistered,
+    Subscription,
+    TopicList,
+)
+from parley.wire.daemon_requests import Join, MakeInvite, MeshCall, OfMesh, Profile, Register, TopicName
 from parley.wire.mesh_methods import METHODS
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
     from parley.daemon.mesh import Mesh
 
+T = TypeVar("T")
 PEERS_SECONDS: Final = 5.0
 """How long a list of peers waits for a mesh whose broker says nothing."""
 TRIED_SECONDS: Final = 20.0
@@ -31,65 +49,74 @@ TRIED_SECONDS: Final = 20.0
 
 
 async def get_meshes(daemon: "Daemon", call: Call) -> Answer:
-    return Answer(200, {"meshes": [mesh_view(mesh) for mesh in daemon.meshes.values()]})
+    return Answer(200, MeshStates([mesh_view(mesh) for mesh in daemon.meshes.values()]))
 
 
-def mesh_view(mesh: "Mesh") -> dict[str, Any]:
+def mesh_view(mesh: "Mesh") -> MeshState:
     """A mesh as its user sees it, without secrets."""
     membership, runner = mesh.membership, mesh.runner
     newest = membership.newest_key
     judged, lost = runner.machine.link.judged, runner.machine.link.lost
-    return {
-        "mesh_id": membership.mesh_id,
-        "slug": membership.slug,
-        "broker_url": membership.broker_url,
-        "member_id": membership.member_id,
-        "display_name": membership.display_name,
-        "role": membership.role,
-        "pubkey": membership.pubkey,
-        "status": runner.status,
-        "ended": None if runner.ended is None else msgspec.to_builtins(membership.ended),
-        "lost": None if lost is None else {"since": iso(lost.since_ms), "reason": lost.reason},
-        "joined_at": membership.joined_at,
-        "key_epoch": None if newest is None else newest.epoch,
-        "lag_ms": mesh.lag_ms,
-        "in_flight": runner.machine.drain.in_flight,
-        "inline_bytes_max": runner.terms.inline_bytes_max,
-        "max_age_hours": runner.terms.max_age_ms / 3_600_000,
-        "features": [] if judged is None else list(judged.active),
-    }
+    return MeshState(
+        mesh_id=membership.mesh_id,
+        slug=membership.slug,
+        broker_url=membership.broker_url,
+        member_id=membership.member_id,
+        display_name=membership.display_name,
+        role=membership.role,
+        pubkey=membership.pubkey,
+        status=runner.status,
+        ended=None if runner.ended is None else membership.ended,
+        lost=None if lost is None else ConnectionLost(iso(lost.since_ms), lost.reason),
+        joined_at=membership.joined_at,
+        key_epoch=None if newest is None else newest.epoch,
+        lag_ms=mesh.lag_ms,
+        in_flight=runner.machine.drain.in_flight,
+        inline_bytes_max=runner.terms.inline_bytes_max,
+        max_age_hours=runner.terms.max_age_ms / 3_600_000,
+        features=[] if judged is None else list(judged.active),
+    )
 
 
 async def get_peers(daemon: "Daemon", call: Call) -> Answer:
     named = call.query.get("mesh")
     meshes = list(daemon.meshes.values()) if named is None else [daemon.mesh(named)]
-    peers: list[dict[str, Any]] = []
+    peers: list[Peer] = []
     away: list[str] = []
-    for mesh, answer in zip(meshes, await asyncio.gather(*(_peers_of(mesh) for mesh in meshes)), strict=True):
-        if answer is None:
+    for mesh, found in zip(meshes, await asyncio.gather(*(_peers_of(mesh) for mesh in meshes)), strict=True):
+        if found is None:
             away.append(mesh.slug)
         else:
-            peers += [_peer_view(peer, mesh) for peer in answer]
-    return Answer(200, {"peers": peers, "unreachable": away})
+            peers += found
+    return Answer(200, Peers(peers, away))
 
 
-async def _peers_of(mesh: "Mesh") -> list[dict[str, Any]] | None:
-    """The peers of one mesh; None while its broker is away or silent, which is no trouble of the other meshes."""
+async def _peers_of(mesh: "Mesh") -> list[Peer] | None:
+    """The peers of one mesh; None while its broker is away, silent or unintelligible, which is no trouble of the other
+    meshes."""
     if not mesh.runner.machine.ready:
         return None
     try:
         async with asyncio.timeout(PEERS_SECONDS):
-            return await list_all(mesh.runner.ask, "peers", "peers")
+            told = await list_all(mesh.runner.ask, "peers", "peers")
+        return [_peer_view(peer, mesh) for peer in told]
     except (MeshUnreachable, TimeoutError):
         return None
 
 
-def _peer_view(peer: dict[str, Any], mesh: "Mesh") -> dict[str, Any]:
+def _peer_view(peer: dict[str, Any], mesh: "Mesh") -> Peer:
     """A peer with what it tells of itself, opened."""
     words = opened(mesh.membership, str(peer.get("member_id")), peer.get("profile"))
-    shown = {name: value for name, value in peer.items() if name != "profile"}
     names = {"displayName": peer.get("display_name"), "memberPubkey": peer.get("pubkey"), "mesh": mesh.slug}
-    return {"title": None, "bio": None, "avatar": None, "capabilities": [], **shown, **words, **names}
+    return _read({**peer, **words, **names}, Peer)
+
+
+def _read(answer: dict[str, Any], kind: type[T]) -> T:
+    """What a broker answered, in the form that its callers expect. Raises ``MeshUnreachable``."""
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise MeshUnreachable(f"The broker's answer cannot be read: {error}") from error
 
 
 async def post_profile(daemon: "Daemon", call: Call) -> Answer:
@@ -105,12 +132,12 @@ async def post_profile(daemon: "Daemon", call: Call) -> Answer:
             await mesh.runner.ask("set_presence", {"status": body.status})
         if given.keys() - {"status"}:
             await mesh.tell_profile({name: value for name, value in given.items() if name != "status"})
-    return Answer(200, {"ok": True, "applied": list(given), "meshes": [mesh.slug for mesh in meshes]})
+    return Answer(200, ProfileResult(True, list(given), [mesh.slug for mesh in meshes]))
 
 
 async def get_topics(daemon: "Daemon", call: Call) -> Answer:
     mesh = daemon.mesh(call.query.get("mesh"))
-    return Answer(200, {"mesh": mesh.slug, **await mesh.runner.ask("topics")})
+    return Answer(200, _read({**await mesh.runner.ask("topics"), "mesh": mesh.slug}, TopicList))
 
 
 async def post_subscribe(daemon: "Daemon", call: Call) -> Answer:
@@ -124,7 +151,8 @@ async def post_unsubscribe(daemon: "Daemon", call: Call) -> Answer:
 async def _of_topic(daemon: "Daemon", call: Call, method: str) -> Answer:
     body = cast("TopicName", call.body)
     mesh = daemon.mesh(body.mesh)
-    return Answer(200, {"mesh": mesh.slug, **await mesh.runner.ask(method, {"topic": body.topic})})
+    answer = await mesh.runner.ask(method, {"topic": body.topic})
+    return Answer(200, _read({**answer, "mesh": mesh.slug}, Subscription))
 
 
 async def post_call(daemon: "Daemon", call: Call) -> Answer:
@@ -173,7 +201,7 @@ async def post_forget(daemon: "Daemon", call: Call) -> Answer:
     mesh = daemon.mesh(cast("OfMesh", call.body).mesh)
     member_id = mesh.membership.member_id
     await daemon.forget(mesh)
-    return Answer(200, {"mesh": mesh.slug, "member_id": member_id, "state": "forgotten"})
+    return Answer(200, MeshLeft(mesh.slug, member_id, "forgotten"))
 
 
 async def member_id_of(mesh: "Mesh", name: str, *, of_gone: bool = False) -> str:
@@ -214,7 +242,7 @@ async def post_invite(daemon: "Daemon", call: Call) -> Answer:
         mesh.membership, role=body.role, uses=body.uses, hours=body.hours, now_ms=daemon.clock.now_ms()
     )
     await mesh.runner.ask("create_invite", {"invite": text.public})
-    return Answer(200, {"invite": text.whole, "invite_id": invite.invite_id, "expires_at": invite.expires_at})
+    return Answer(200, InviteMade(text.whole, invite.invite_id, invite.expires_at))
 
 
 async def post_join(daemon: "Daemon", call: Call) -> Answer:
@@ -240,7 +268,7 @@ async def get_safety(daemon: "Daemon", call: Call) -> Answer:
     await mesh.read_roster()
     key = resolve(peer, [mesh.roster]).ref
     number = sealing.safety_number(bytes.fromhex(mesh.membership.pubkey), bytes.fromhex(key))
-    return Answer(200, {"mesh": mesh.slug, "peer": peer, "pubkey": key, "safety_number": number})
+    return Answer(200, SafetyNumber(mesh.slug, peer, key, number))
 
 
 async def post_reload(daemon: "Daemon", call: Call) -> Answer:
@@ -252,15 +280,15 @@ async def post_session(daemon: "Daemon", call: Call) -> Answer:
     if body.mesh is not None:
         daemon.memberships.get(body.mesh)
     session = daemon.sessions.register(body, daemon.clock.now_ms())
-    return Answer(200, {"ok": True, "registered_at": session.registered_at, "presence_accepted": False})
+    return Answer(200, SessionRegistered(True, session.registered_at, presence_accepted=False))
 
 
 async def delete_session(daemon: "Daemon", call: Call) -> Answer:
-    return Answer(200, {"ok": True, "ended": daemon.sessions.end(call.path["token"])})
+    return Answer(200, SessionEnded(True, daemon.sessions.end(call.path["token"])))
 
 
 async def get_sessions(daemon: "Daemon", call: Call) -> Answer:
-    return Answer(200, {"sessions": [_session_view(each) for each in daemon.sessions.all()]})
+    return Answer(200, SessionList([_session_view(each) for each in daemon.sessions.all()]))
 
 
 async def get_own_session(daemon: "Daemon", call: Call) -> Answer:
@@ -270,7 +298,5 @@ async def get_own_session(daemon: "Daemon", call: Call) -> Answer:
     return Answer(200, _session_view(session))
 
 
-def _session_view(session: Session) -> dict[str, Any]:
-    shown: dict[str, Any] = msgspec.to_builtins(session)
-    del shown["digest"]
-    return shown
+def _session_view(session: Session) -> SessionItem:
+    return msgspec.convert(session, SessionItem, from_attributes=True)

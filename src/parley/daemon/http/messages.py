@@ -1,89 +1,109 @@
 """Routes for what is sent and what arrives."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
+from msgspec.structs import asdict, replace
+
+from parley.core import untrusted_json
+from parley.core.canonical import repeated_key
 from parley.core.clock import parse_iso
+from parley.core.daemon_errors import MetaKeyRepeated
 from parley.core.errors import InvalidInput, ParleyError
-from parley.core.limits import INBOX_WAIT_SECONDS_MAX
+from parley.core.limits import INBOX_WAIT_SECONDS_MAX, VERSION_MAX
 from parley.daemon.capacity import DAY_MS
 from parley.daemon.daemon import Asked
-from parley.daemon.http.bodies import Drop, Prune, Requeue, Seen, SendBody, TopicPost, meta_of
 from parley.daemon.http.door import session_of
 from parley.daemon.http.listing import Listing
 from parley.daemon.http.reached import reached
 from parley.daemon.http.views import message_view, row_view
 from parley.daemon.inbox.reading import Filter, InboxMessage, mark_seen, page, search, unseen_and_sealed
 from parley.daemon.inbox.retention import remove
-from parley.daemon.outbox.accept import Taken
 from parley.daemon.outbox.requeue import drop
 from parley.daemon.outbox.rows import STATUSES, OutboxRow, chain, find, list_rows
 from parley.serve.endpoint import Answer, Call
+from parley.serve.params import Query
+from parley.wire.daemon_answers import (
+    Delivery,
+    MarkedSeen,
+    OutboxDetail,
+    OutboxItem,
+    Pruned,
+    Removed,
+    Requeued,
+    SendResult,
+)
+from parley.wire.daemon_requests import NO_META, Drop, MessageBody, Prune, Requeue, Seen, SendBody, TopicPost
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
 
 INBOX_LIMIT_DEFAULT, INBOX_LIMIT_MAX = 100, 1_000
 OUTBOX_LIMIT_DEFAULT, OUTBOX_LIMIT_MAX = 50, 500
-_DIGITS_MAX: Final = 15
-_TRUE: Final = ("true", "1", "yes")
-_FALSE: Final = ("false", "0", "no")
 
 
 async def post_send(daemon: "Daemon", call: Call) -> Answer:
-    body, session = cast("SendBody", call.body), session_of(daemon, call)
+    body = cast("SendBody", call.body)
     if body.replyToId not in (None, body.reply_to_id) and body.reply_to_id is not None:
         raise InvalidInput("reply_to_id and replyToId differ", field="reply_to_id")
-    asked = Asked(
-        body.to,
-        body.message,
-        body.priority,
-        meta_of(body.meta),
-        body.reply_to_id or body.replyToId,
-        body.mentions,
-        body.mesh or (session.mesh if session else None),
-        body.client_message_id,
-        body.to_session,
-        session,
-    )
-    return _taken(daemon, await daemon.send(asked, call.key))
+    return await _send(daemon, call, body.to, body, body.reply_to_id or body.replyToId)
 
 
 async def post_topic(daemon: "Daemon", call: Call) -> Answer:
-    body, session = cast("TopicPost", call.body), session_of(daemon, call)
+    body = cast("TopicPost", call.body)
+    return await _send(daemon, call, f"#{body.topic}", body, body.reply_to_id)
+
+
+async def _send(daemon: "Daemon", call: Call, to: str, body: MessageBody, reply_to_id: str | None) -> Answer:
+    session = session_of(daemon, call)
     asked = Asked(
-        f"#{body.topic}",
+        to,
         body.message,
         body.priority,
-        meta_of(body.meta),
-        body.reply_to_id,
+        _meta(body.meta),
+        reply_to_id,
         body.mentions,
         body.mesh or (session.mesh if session else None),
         body.client_message_id,
         body.to_session,
         session,
     )
-    return _taken(daemon, await daemon.send(asked, call.key))
-
-
-def _taken(daemon: "Daemon", taken: Taken) -> Answer:
-    row = taken.row
-    body: dict[str, Any] = {
-        "client_message_id": row.client_message_id,
-        "id": row.id,
-        "mesh": slug_of(daemon, row.mesh_id),
-    }
+    taken = await daemon.send(asked, call.key)
+    row, slug = taken.row, slug_of(daemon, taken.row.mesh_id)
     if taken.status == 200:
-        done = {"broker_message_id": row.broker_message_id, "history_id": row.history_id, "duplicate": True}
-        return Answer(200, {**body, **done})
-    return Answer(202, {**body, "status": taken.state})
+        done = SendResult(
+            row.client_message_id,
+            row.id,
+            slug,
+            broker_message_id=row.broker_message_id,
+            history_id=row.history_id,
+            duplicate=True,
+        )
+        return Answer(200, done)
+    return Answer(202, SendResult(row.client_message_id, row.id, slug, taken.state))
+
+
+def _meta(given: msgspec.Raw) -> dict[str, Any]:
+    """A message's metadata. Raises ``MetaKeyRepeated`` and ``InvalidInput``."""
+    if given == NO_META:
+        return {}
+    try:
+        meta = untrusted_json.decode(bytes(given), dict[str, Any])
+    except msgspec.DecodeError:
+        raise InvalidInput("meta must be a JSON object", field="meta") from None
+    repeated = repeated_key(bytes(given))
+    if repeated is not None:
+        raise MetaKeyRepeated(f"meta has the key {repeated!r} twice", field="meta", key=repeated)
+    return meta
 
 
 async def get_inbox(daemon: "Daemon", call: Call) -> Answer:
-    wanted, limit = _filter(daemon, call), _limit(call, INBOX_LIMIT_DEFAULT, INBOX_LIMIT_MAX)
-    found = await _arrived(daemon, wanted, limit, _number(call, "wait_seconds", 0, 0, INBOX_WAIT_SECONDS_MAX))
+    wanted, limit = _filter(daemon, call), _inbox_limit(call.query)
+    wait_seconds = call.query.integer("wait_seconds", default=0, low=0, high=INBOX_WAIT_SECONDS_MAX)
+    found = await _arrived(daemon, wanted, limit, wait_seconds)
     marked = 0
-    if flag(call, "mark_seen", default=True) and found.rows:
+    if call.query.flag("mark_seen", default=True) and found.rows:
         ids, now_ms = [each.id for each in found.rows], daemon.clock.now_ms()
         marked = await daemon.store.write_inbox(lambda db: mark_seen(db, ids, now_ms=now_ms))
         daemon.capacity.note_seen()
@@ -128,7 +148,7 @@ async def search_inbox(daemon: "Daemon", call: Call) -> Answer:
     if not query:
         raise InvalidInput("q must be given", field="q")
     wanted = _filter(daemon, call)
-    found = _messages(daemon, _limit(call, INBOX_LIMIT_DEFAULT, INBOX_LIMIT_MAX))
+    found = _messages(daemon, _inbox_limit(call.query))
     daemon.store.read_inbox(lambda db: search(db, query, wanted, found.read_max, found.take))
     return found.answer("/v1/inbox/search", call.query, _last_seq(found))
 
@@ -137,39 +157,38 @@ async def post_seen(daemon: "Daemon", call: Call) -> Answer:
     ids, now_ms = cast("Seen", call.body).ids, daemon.clock.now_ms()
     marked = await daemon.store.write_inbox(lambda db: mark_seen(db, ids, now_ms=now_ms))
     daemon.capacity.note_seen()
-    return Answer(200, {"marked_seen": marked})
+    return Answer(200, MarkedSeen(marked))
 
 
 async def delete_inbox(daemon: "Daemon", call: Call) -> Answer:
     mesh = call.query.get("mesh")
     mesh_id = None if mesh is None else daemon.memberships.get(mesh).mesh_id
     before = _time(call, "before")
-    if mesh_id is None and before is None and not flag(call, "all", default=False):
+    if mesh_id is None and before is None and not call.query.flag("all", default=False):
         raise InvalidInput("Name a mesh or a time, or say all=true", field="all")
-    return Answer(200, {"removed": await daemon.capacity.flush_inbox(mesh_id=mesh_id, before_ms=before)})
+    return Answer(200, Removed(await daemon.capacity.flush_inbox(mesh_id=mesh_id, before_ms=before)))
 
 
 async def delete_message(daemon: "Daemon", call: Call) -> Answer:
     row_id = call.path["id"]
     await daemon.store.write_inbox(lambda db: remove(db, row_id))
-    return Answer(200, {"removed": 1, "id": row_id})
+    return Answer(200, Removed(1, row_id))
 
 
 async def get_outbox(daemon: "Daemon", call: Call) -> Answer:
-    asked = call.query.get("status")
-    if asked is not None and asked not in STATUSES:
-        raise InvalidInput(f"status must be one of {', '.join(STATUSES)}", field="status")
+    asked = call.query.choice("status", STATUSES) if call.query.text("status") else None
     mesh = call.query.get("mesh")
     mesh_id = None if mesh is None else daemon.memberships.get(mesh).mesh_id
-    limit, before = _limit(call, OUTBOX_LIMIT_DEFAULT, OUTBOX_LIMIT_MAX), _before(call)
+    limit = call.query.integer("limit", default=OUTBOX_LIMIT_DEFAULT, low=1, high=OUTBOX_LIMIT_MAX)
+    before = _before(call)
     rows = daemon.store.read_outbox(
         lambda db: list_rows(db, status=asked, mesh_id=mesh_id, limit=limit + 1, before_seq=before)
     )
-    known = await reached(daemon, rows[:limit]) if flag(call, "reached", default=False) else None
+    known = await reached(daemon, rows[:limit]) if call.query.flag("reached", default=False) else None
 
-    def view(row: OutboxRow) -> dict[str, Any]:
+    def view(row: OutboxRow) -> OutboxItem:
         shown = row_view(row, slug_of(daemon, row.mesh_id))
-        return shown if known is None else {**shown, "reached": known.get(row.client_message_id)}
+        return shown if known is None else replace(shown, reached=known.get(row.client_message_id))
 
     found = Listing(limit, view)
     all(map(found.take, rows))
@@ -183,27 +202,25 @@ async def get_row(daemon: "Daemon", call: Call) -> Answer:
     shown = row_view(row, slug_of(daemon, row.mesh_id))
     message = None if row.pruned_at is not None else row.payload.decode("utf-8", "replace")
     deliveries = await _deliveries(daemon, row)
-    return Answer(
-        200,
-        {
-            **shown,
-            "message": message,
-            "deliveries": deliveries,
-            "chain": [row_view(each, slug_of(daemon, each.mesh_id)) for each in links],
-        },
+    detail = OutboxDetail(
+        **asdict(shown),
+        message=message,
+        deliveries=deliveries,
+        chain=[row_view(each, slug_of(daemon, each.mesh_id)) for each in links],
     )
+    return Answer(200, detail)
 
 
-async def _deliveries(daemon: "Daemon", row: OutboxRow) -> list[dict[str, Any]] | None:
+async def _deliveries(daemon: "Daemon", row: OutboxRow) -> list[Delivery] | None:
     """What became of the message at its recipients; None where the broker has it not, or cannot be asked."""
     mesh = daemon.meshes.get(row.mesh_id)
     if row.status != "done" or mesh is None or not mesh.runner.machine.ready:
         return None
     try:
         answer = await mesh.runner.ask("message_status", {"client_message_id": row.client_message_id})
-    except ParleyError:
+        return msgspec.convert(answer["deliveries"], list[Delivery])
+    except (ParleyError, KeyError, msgspec.ValidationError):
         return None
-    return list(answer["deliveries"])
 
 
 async def post_requeue(daemon: "Daemon", call: Call) -> Answer:
@@ -215,10 +232,7 @@ async def post_requeue(daemon: "Daemon", call: Call) -> Answer:
         force=body.force,
         by=body.aborted_by,
     )
-    return Answer(
-        200,
-        {"aborted_row_id": old.id, "new_row_id": new.id, "new_client_message_id": new.client_message_id},
-    )
+    return Answer(200, Requeued(old.id, new.id, new.client_message_id))
 
 
 async def post_drop(daemon: "Daemon", call: Call) -> Answer:
@@ -232,23 +246,13 @@ async def post_drop(daemon: "Daemon", call: Call) -> Answer:
 
 async def post_prune(daemon: "Daemon", call: Call) -> Answer:
     before = daemon.clock.now_ms() - round(cast("Prune", call.body).older_than_days * DAY_MS)
-    return Answer(200, {"pruned": await daemon.capacity.prune_outbox(before)})
+    return Answer(200, Pruned(await daemon.capacity.prune_outbox(before)))
 
 
 def slug_of(daemon: "Daemon", mesh_id: str) -> str:
     """The mesh's short name; its id when the user has left it since."""
     mesh = daemon.meshes.get(mesh_id)
     return mesh_id if mesh is None else mesh.slug
-
-
-def flag(call: Call, name: str, *, default: bool) -> bool:
-    """A parameter that is true or false."""
-    text = call.query.get(name)
-    if text is None:
-        return default
-    if text not in (*_TRUE, *_FALSE):
-        raise InvalidInput(f"{name} must be true or false", field=name)
-    return text in _TRUE
 
 
 def _filter(daemon: "Daemon", call: Call) -> Filter:
@@ -259,7 +263,7 @@ def _filter(daemon: "Daemon", call: Call) -> Filter:
         _time(call, "since"),
         call.query.get("topic"),
         call.query.get("from"),
-        flag(call, "unread_only", default=False),
+        call.query.flag("unread_only", default=False),
         _before(call),
         None if session is None else session.session_id,
     )
@@ -267,11 +271,7 @@ def _filter(daemon: "Daemon", call: Call) -> Filter:
 
 def _before(call: Call) -> int | None:
     """The cursor of the page before."""
-    given = call.query.get("before")
-    before = None if given is None else natural(given)
-    if given is not None and before is None:
-        raise InvalidInput("before must be a cursor", field="before")
-    return before
+    return call.query.integer("before", default=None, low=0, high=VERSION_MAX)
 
 
 def _time(call: Call, name: str) -> int | None:
@@ -284,17 +284,6 @@ def _time(call: Call, name: str) -> int | None:
         raise InvalidInput(f"{name} must be an ISO 8601 time", field=name) from error
 
 
-def _limit(call: Call, default: int, most: int) -> int:
-    return _number(call, "limit", default, 1, most)
-
-
-def _number(call: Call, name: str, default: int, least: int, most: int) -> int:
-    number = natural(call.query.get(name, str(default)))
-    if number is None or not least <= number <= most:
-        raise InvalidInput(f"{name} must lie between {least} and {most}", field=name)
-    return number
-
-
-def natural(text: str) -> int | None:
-    """A number without a sign that a row may have; None for anything else."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX else None
+def _inbox_limit(query: Query) -> int:
+    """How many messages a page holds at most."""
+    return query.integer("limit", default=INBOX_LIMIT_DEFAULT, low=1, high=INBOX_LIMIT_MAX)

@@ -12,22 +12,13 @@ import msgspec
 
 from parley.core.errors import ParleyError
 from parley.daemon.outbox.rows import OutboxRow
+from parley.wire.daemon_answers import Reached
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
 
 ASK_SECONDS: Final = 5.0
 """How long a list waits for a broker that says nothing."""
-
-
-class Reached(msgspec.Struct, frozen=True):
-    """Of how many recipients how many have the message and can read it, how many never will have it, and how many have
-    it and cannot open it; None where the broker is too old to tell these apart from those who can."""
-
-    recipients: int
-    delivered: int
-    dead: int
-    undecryptable: int | None = None
 
 
 class _Counted(Reached, frozen=True):

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from parley.core.errors import CursorExpired, InvalidInput
 from parley.daemon.feed import Follower
 from parley.daemon.http.door import session_of
-from parley.daemon.http.messages import natural, slug_of
+from parley.daemon.http.messages import slug_of
 from parley.daemon.http.views import event_view
 from parley.daemon.inbox.events import DaemonEvent, events_after, newest_event, oldest_event
 from parley.daemon.inbox.reading import InboxMessage, messages_at
 from parley.daemon.sessions import mark_of
 from parley.serve.endpoint import Answer, Call
+from parley.serve.params import whole_number
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -54,7 +55,7 @@ def _cursor(daemon: "Daemon", call: Call) -> int:
     newest = daemon.store.read_inbox(newest_event)
     if not given:
         return newest
-    cursor = natural(given)
+    cursor = whole_number(given)
     if cursor is None or cursor > newest:
         raise InvalidInput("Last-Event-ID is not the number of an event of this daemon", field="Last-Event-ID")
     oldest = daemon.store.read_inbox(oldest_event)

@@ -5,24 +5,31 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from parley.daemon.http import about, meshes, messages, stream
-from parley.daemon.http.bodies import (
-    Drop,
-    Join,
-    MakeInvite,
-    MeshCall,
-    OfMesh,
-    Profile,
-    Prune,
-    Requeue,
-    Seen,
-    SendBody,
-    TopicName,
-    TopicPost,
+from parley.core.daemon_errors import (
+    DaemonBusy,
+    DestinationUnknown,
+    HookRefused,
+    IdempotencyKeyConflict,
+    InsufficientStorage,
+    MeshKeyMissing,
+    MeshNotAttached,
+    MeshRequired,
+    MeshUnreachable,
+    MetaKeyRepeated,
+    NoMeshJoined,
+    OutboxConflict,
+    RowNotFound,
+    RowSpent,
+    TooManyStreams,
 )
-from parley.daemon.sessions import Register
-from parley.serve.endpoint import Answer, Call, Endpoint
+from parley.core.errors import CursorExpired, IdempotencyKeyReused, NotFound, PayloadTooLarge
+from parley.core.limits import INBOX_WAIT_SECONDS_MAX, VERSION_MAX
+from parley.daemon.http import about, meshes, messages, stream
+from parley.daemon.outbox.rows import STATUSES
+from parley.serve.endpoint import Answer, Call, Endpoint, Param
 from parley.serve.openapi import About, openapi_document
+from parley.wire import daemon_answers as answers
+from parley.wire import daemon_requests as requests
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -35,71 +42,295 @@ async def get_openapi(daemon: "Daemon", call: Call) -> Answer:
     return Answer(200, _document())
 
 
+_MESH: Final = Param("mesh", "string", "a mesh, by its id or slug")
+_CURSOR: Final = Param("before", "integer", "the `cursor` of an earlier answer: what is older", None, 0, VERSION_MAX)
+_INBOX: Final = (
+    _MESH,
+    Param("since", "string", "an ISO 8601 time: only what arrived from then on"),
+    Param("topic", "string", "only what was sent to this topic"),
+    Param("from", "string", "only of this sender, by name or key"),
+    Param("unread_only", "boolean", "only what nobody has seen", False),
+    Param("limit", "integer", "messages", messages.INBOX_LIMIT_DEFAULT, 1, messages.INBOX_LIMIT_MAX),
+    _CURSOR,
+)
+_MESH_ERRORS: Final = (MeshNotAttached, MeshRequired)
+_BROKER_ERRORS: Final = (*_MESH_ERRORS, MeshUnreachable)
+_SEND_ERRORS: Final = (
+    *_BROKER_ERRORS,
+    NotFound,
+    DestinationUnknown,
+    NoMeshJoined,
+    IdempotencyKeyConflict,
+    IdempotencyKeyReused,
+    MetaKeyRepeated,
+    PayloadTooLarge,
+    HookRefused,
+    InsufficientStorage,
+    MeshKeyMissing,
+    DaemonBusy,
+)
+
 ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
     Endpoint("GET", "/openapi.json", get_openapi, "this API as an OpenAPI document", {200: dict}),
-    Endpoint("GET", "/v1/version", about.get_version, "versions, and what was agreed with each broker", {200: dict}),
-    Endpoint("GET", "/v1/health", about.get_health, "how the daemon is", {200: dict}),
-    Endpoint("GET", "/v1/compat", about.get_compat, "what this daemon works with", {200: dict}),
-    Endpoint("POST", "/v1/heartbeat", about.post_heartbeat, "is anybody there?", {200: dict}),
-    Endpoint("POST", "/v1/send", messages.post_send, "send a message", {200: dict}, body=SendBody),
-    Endpoint("POST", "/v1/topic/post", messages.post_topic, "send a message to a topic", {200: dict}, body=TopicPost),
     Endpoint(
-        "POST", "/v1/topic/subscribe", meshes.post_subscribe, "get what is sent to a topic", {200: dict}, body=TopicName
+        "GET",
+        "/v1/version",
+        about.get_version,
+        "versions, and what was agreed with each broker",
+        {200: answers.DaemonVersion},
+    ),
+    Endpoint("GET", "/v1/health", about.get_health, "how the daemon is", {200: answers.DaemonHealth}),
+    Endpoint("GET", "/v1/compat", about.get_compat, "what this daemon works with", {200: answers.Compatibility}),
+    Endpoint("POST", "/v1/heartbeat", about.post_heartbeat, "is anybody there?", {200: answers.Heartbeat}),
+    Endpoint(
+        "POST",
+        "/v1/send",
+        messages.post_send,
+        "send a message",
+        {200: answers.SendResult, 202: answers.SendResult},
+        _SEND_ERRORS,
+        body=requests.SendBody,
     ),
     Endpoint(
-        "POST", "/v1/topic/unsubscribe", meshes.post_unsubscribe, "get no more of a topic", {200: dict}, body=TopicName
+        "POST",
+        "/v1/topic/post",
+        messages.post_topic,
+        "send a message to a topic",
+        {200: answers.SendResult, 202: answers.SendResult},
+        _SEND_ERRORS,
+        body=requests.TopicPost,
     ),
-    Endpoint("GET", "/v1/topic/list", meshes.get_topics, "the topics of a mesh", {200: dict}),
-    Endpoint("GET", "/v1/inbox", messages.get_inbox, "what arrived, newest first", {200: dict}),
-    Endpoint("GET", "/v1/inbox/search", messages.search_inbox, "what arrived and holds these words", {200: dict}),
-    Endpoint("POST", "/v1/inbox/seen", messages.post_seen, "mark messages as seen", {200: dict}, body=Seen),
+    Endpoint(
+        "POST",
+        "/v1/topic/subscribe",
+        meshes.post_subscribe,
+        "get what is sent to a topic",
+        {200: answers.Subscription},
+        _BROKER_ERRORS,
+        body=requests.TopicName,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/topic/unsubscribe",
+        meshes.post_unsubscribe,
+        "get no more of a topic",
+        {200: answers.Subscription},
+        _BROKER_ERRORS,
+        body=requests.TopicName,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/topic/list",
+        meshes.get_topics,
+        "the topics of a mesh",
+        {200: answers.TopicList},
+        _BROKER_ERRORS,
+        (_MESH,),
+    ),
+    Endpoint(
+        "GET",
+        "/v1/inbox",
+        messages.get_inbox,
+        "what arrived, newest first",
+        {200: answers.InboxPage},
+        (MeshNotAttached, NotFound),
+        (
+            *_INBOX,
+            Param("mark_seen", "boolean", "whether what is shown counts as seen", True),
+            Param("wait_seconds", "integer", "wait so long for something to arrive", 0, 0, INBOX_WAIT_SECONDS_MAX),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/v1/inbox/search",
+        messages.search_inbox,
+        "what arrived and holds these words",
+        {200: answers.InboxPage},
+        (MeshNotAttached, NotFound),
+        (Param("q", "string", "the words", required=True), *_INBOX),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/inbox/seen",
+        messages.post_seen,
+        "mark messages as seen",
+        {200: answers.MarkedSeen},
+        body=requests.Seen,
+    ),
     Endpoint(
         "DELETE",
         "/v1/inbox",
         messages.delete_inbox,
         "throw away what arrived in a mesh, before a time, or all",
-        {200: dict},
+        {200: answers.Removed},
+        (MeshNotAttached,),
+        (
+            _MESH,
+            Param("before", "string", "an ISO 8601 time: only what arrived earlier"),
+            Param("all", "boolean", "needed where neither a mesh nor a time is named", False),
+        ),
     ),
-    Endpoint("DELETE", "/v1/inbox/{id}", messages.delete_message, "throw one message away", {200: dict}),
-    Endpoint("GET", "/v1/outbox", messages.get_outbox, "what was to be sent, newest first", {200: dict}),
+    Endpoint(
+        "DELETE",
+        "/v1/inbox/{id}",
+        messages.delete_message,
+        "throw one message away",
+        {200: answers.Removed},
+        (NotFound,),
+    ),
+    Endpoint(
+        "GET",
+        "/v1/outbox",
+        messages.get_outbox,
+        "what was to be sent, newest first",
+        {200: answers.OutboxPage},
+        (MeshNotAttached,),
+        (
+            _MESH,
+            Param("status", "string", f"only rows that are {', '.join(STATUSES)}"),
+            Param("reached", "boolean", "ask the brokers who has each message", False),
+            Param("limit", "integer", "rows", messages.OUTBOX_LIMIT_DEFAULT, 1, messages.OUTBOX_LIMIT_MAX),
+            _CURSOR,
+        ),
+    ),
     Endpoint(
         "GET",
         "/v1/outbox/{id}",
         messages.get_row,
         "one row, with all that it replaced and was replaced by",
+        {200: answers.OutboxDetail},
+        (RowNotFound,),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/outbox/requeue",
+        messages.post_requeue,
+        "send a row's message anew",
+        {200: answers.Requeued},
+        (RowNotFound, RowSpent, OutboxConflict, PayloadTooLarge, HookRefused, InsufficientStorage, MeshNotAttached),
+        body=requests.Requeue,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/outbox/drop",
+        messages.post_drop,
+        "give a row up",
+        {200: answers.OutboxItem},
+        (RowNotFound, OutboxConflict),
+        body=requests.Drop,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/outbox/prune",
+        messages.post_prune,
+        "forget what old messages said",
+        {200: answers.Pruned},
+        body=requests.Prune,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/peers",
+        meshes.get_peers,
+        "who is in the meshes, and what they are doing",
+        {200: answers.Peers},
+        (MeshNotAttached,),
+        (_MESH,),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/profile",
+        meshes.post_profile,
+        "say what the member is doing",
+        {200: answers.ProfileResult},
+        (*_BROKER_ERRORS, MeshKeyMissing),
+        body=requests.Profile,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/events",
+        stream.get_events,
+        "the daemon's log, as server-sent events",
+        {200: bytes},
+        (MeshNotAttached, NotFound, CursorExpired, TooManyStreams),
+        (_MESH, Param("after", "string", "the number of an event: what comes after it; as `Last-Event-ID`")),
+        content_type="text/event-stream",
+    ),
+    Endpoint("GET", "/v1/sessions", meshes.get_sessions, "the local sessions", {200: answers.SessionList}),
+    Endpoint(
+        "GET",
+        "/v1/sessions/me",
+        meshes.get_own_session,
+        "the session of the caller's token",
+        {200: answers.SessionItem},
+        (NotFound,),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/sessions/register",
+        meshes.post_session,
+        "begin or renew a session",
+        {200: answers.SessionRegistered},
+        (MeshNotAttached,),
+        body=requests.Register,
+    ),
+    Endpoint("DELETE", "/v1/sessions/{token}", meshes.delete_session, "end a session", {200: answers.SessionEnded}),
+    Endpoint("GET", "/v1/meshes", meshes.get_meshes, "the meshes that the daemon serves", {200: answers.MeshStates}),
+    Endpoint(
+        "POST",
+        "/v1/mesh/join",
+        meshes.post_join,
+        "become a member by an invite",
+        {200: answers.MeshState},
+        body=requests.Join,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/mesh/invite",
+        meshes.post_invite,
+        "make an invite",
+        {200: answers.InviteMade},
+        (*_BROKER_ERRORS, MeshKeyMissing),
+        body=requests.MakeInvite,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/mesh/call",
+        meshes.post_call,
+        "call a method of the broker",
         {200: dict},
+        (*_BROKER_ERRORS, NotFound, DestinationUnknown),
+        body=requests.MeshCall,
     ),
-    Endpoint(
-        "POST", "/v1/outbox/requeue", messages.post_requeue, "send a row's message anew", {200: dict}, body=Requeue
-    ),
-    Endpoint("POST", "/v1/outbox/drop", messages.post_drop, "give a row up", {200: dict}, body=Drop),
-    Endpoint("POST", "/v1/outbox/prune", messages.post_prune, "forget what old messages said", {200: dict}, body=Prune),
-    Endpoint("GET", "/v1/peers", meshes.get_peers, "who is in the meshes, and what they are doing", {200: dict}),
-    Endpoint("POST", "/v1/profile", meshes.post_profile, "say what the member is doing", {200: dict}, body=Profile),
-    Endpoint("GET", "/v1/events", stream.get_events, "the daemon's log, as server-sent events", {200: dict}),
-    Endpoint("GET", "/v1/sessions", meshes.get_sessions, "the local sessions", {200: dict}),
-    Endpoint("GET", "/v1/sessions/me", meshes.get_own_session, "the session of the caller's token", {200: dict}),
-    Endpoint(
-        "POST", "/v1/sessions/register", meshes.post_session, "begin or renew a session", {200: dict}, body=Register
-    ),
-    Endpoint("DELETE", "/v1/sessions/{token}", meshes.delete_session, "end a session", {200: dict}),
-    Endpoint("GET", "/v1/meshes", meshes.get_meshes, "the meshes that the daemon serves", {200: dict}),
-    Endpoint("POST", "/v1/mesh/join", meshes.post_join, "become a member by an invite", {200: dict}, body=Join),
-    Endpoint("POST", "/v1/mesh/invite", meshes.post_invite, "make an invite", {200: dict}, body=MakeInvite),
-    Endpoint("POST", "/v1/mesh/call", meshes.post_call, "call a method of the broker", {200: dict}, body=MeshCall),
     Endpoint(
         "POST",
         "/v1/mesh/forget",
         meshes.post_forget,
         "serve a mesh no longer, without telling its broker",
-        {200: dict},
-        body=OfMesh,
+        {200: answers.MeshLeft},
+        _MESH_ERRORS,
+        body=requests.OfMesh,
     ),
     Endpoint(
-        "POST", "/v1/mesh/rotate-keypair", meshes.post_rotate, "replace the member's key", {200: dict}, body=OfMesh
+        "POST",
+        "/v1/mesh/rotate-keypair",
+        meshes.post_rotate,
+        "replace the member's key",
+        {200: answers.KeyRotated},
+        (*_BROKER_ERRORS, OutboxConflict),
+        body=requests.OfMesh,
     ),
-    Endpoint("GET", "/v1/mesh/safety", meshes.get_safety, "the number that two members compare aloud", {200: dict}),
-    Endpoint("POST", "/v1/reload", meshes.post_reload, "take settings, hooks and memberships again", {200: dict}),
+    Endpoint(
+        "GET",
+        "/v1/mesh/safety",
+        meshes.get_safety,
+        "the number that two members compare aloud",
+        {200: answers.SafetyNumber},
+        (*_BROKER_ERRORS, DestinationUnknown),
+        (Param("peer", "string", "a member, by name, id or key", required=True), _MESH),
+    ),
+    Endpoint(
+        "POST", "/v1/reload", meshes.post_reload, "take settings, hooks and memberships again", {200: answers.Reloaded}
+    ),
 )
 METRICS_PATH: Final = "/v1/metrics"
 

@@ -3,16 +3,16 @@
 import base64
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final, Literal
+from typing import Any, Final, get_args
 
 import apsw
 import msgspec
 
 from parley.core.daemon_errors import RowNotFound
 from parley.wire.broker import DestinationKind, Priority, Send
+from parley.wire.daemon_answers import RowStatus
 
-Status = Literal["pending", "inflight", "done", "dead", "aborted"]
-STATUSES: Final[tuple[Status, ...]] = ("pending", "inflight", "done", "dead", "aborted")
+STATUSES: Final[tuple[RowStatus, ...]] = get_args(RowStatus)
 
 
 class OutboxRow(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class OutboxRow(msgspec.Struct, frozen=True):
     enqueued_at: int
     attempts: int = 0
     next_attempt_at: int = 0
-    status: Status = "pending"
+    status: RowStatus = "pending"
     last_error: str | None = None
     delivered_at: int | None = None
     broker_message_id: str | None = None
@@ -87,7 +87,7 @@ def find(db: apsw.Connection, name: str) -> OutboxRow:
 
 
 def list_rows(
-    db: apsw.Connection, *, status: Status | None, mesh_id: str | None, limit: int, before_seq: int | None = None
+    db: apsw.Connection, *, status: RowStatus | None, mesh_id: str | None, limit: int, before_seq: int | None = None
 ) -> list[OutboxRow]:
     """Rows, newest first; those before one, if it is given."""
     return [row_of(values) for values in db.execute(_LIST, (status, mesh_id, before_seq, limit))]
@@ -104,14 +104,14 @@ def chain(db: apsw.Connection, row: OutboxRow) -> list[OutboxRow]:
     return [*reversed(before), row, *after]
 
 
-def counts(db: apsw.Connection) -> list[tuple[str, Status, int]]:
+def counts(db: apsw.Connection) -> list[tuple[str, RowStatus, int]]:
     """How many rows there are, per mesh and status. It costs the same however many they are."""
     return [(str(mesh), status, int(number)) for mesh, status, number in _all(db, _COUNTS)]
 
 
-def states(db: apsw.Connection) -> Counter[Status]:
+def states(db: apsw.Connection) -> Counter[RowStatus]:
     """How many rows of all meshes are in each state."""
-    found: Counter[Status] = Counter()
+    found: Counter[RowStatus] = Counter()
     for _, status, number in counts(db):
         found[status] += number
     return found

@@ -1,15 +1,21 @@
 """``parley daemon inbox``: what arrived."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from parley.cli.call import Call, command
 from parley.cli.commands.daemon.options import MeshOption, daemon_client, inbox_app
+from parley.cli.plain import plain
 from parley.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from parley.client.daemon import DaemonClient
+    from collections.abc import Callable
+
+    from parley.wire.daemon_answers import InboxItem, InboxPage
 
 _LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Only the newest so many.")]
 
@@ -26,9 +32,17 @@ def list_(
     limit: _LimitOption = 100,
 ) -> None:
     """List what arrived, newest first, and mark it as seen."""
-    filters: dict[str, Any] = {"mesh": mesh, "topic": topic, "from": sender, "since": since}
     with daemon_client() as client:
-        found = _listed(client, "/v1/inbox", limit, **filters, unread_only=unread, mark_seen=not keep_unread)
+        found = _listed(
+            client.inbox,
+            limit,
+            mesh=mesh,
+            topic=topic,
+            sender=sender,
+            since=since,
+            unread_only=unread,
+            mark_seen=not keep_unread,
+        )
     show(call, found)
 
 
@@ -41,7 +55,7 @@ def search(
 ) -> None:
     """Find what arrived by its text."""
     with daemon_client() as client:
-        found = _listed(client, "/v1/inbox/search", limit, q=query, mesh=mesh)
+        found = _listed(partial(client.search_inbox, query), limit, mesh=mesh)
     show(call, found, empty="Nothing was found.")
 
 
@@ -49,20 +63,20 @@ def search(
 def seen(call: Call, ids: Annotated[list[str], typer.Argument(metavar="ID...")]) -> None:
     """Mark messages as seen."""
     with daemon_client() as client:
-        found = client.post("/v1/inbox/seen", {"ids": ids})
+        found = client.mark_seen(ids)
     if call.json:
-        call.out.data(found)
+        call.out.data(plain(found))
     else:
-        call.out.line(f"{found['marked_seen']} were unseen.")
+        call.out.line(f"{found.marked_seen} were unseen.")
 
 
 @command(inbox_app, "delete")
 def delete(call: Call, message_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
     """Throw one message away."""
     with daemon_client() as client:
-        found = client.delete(f"/v1/inbox/{message_id}")
+        found = client.delete_message(message_id)
     if call.json:
-        call.out.data(found)
+        call.out.data(plain(found))
     else:
         call.out.line(f"{message_id} is gone.")
 
@@ -78,38 +92,35 @@ def flush(
     if mesh is None and before is None and not everything:
         raise InvalidInput("Name a mesh or a time, or say --all")
     with daemon_client() as client:
-        found = client.delete("/v1/inbox", mesh=mesh, before=before, all=everything or None)
+        found = client.flush_inbox(mesh=mesh, before=before, everything=everything)
     if call.json:
-        call.out.data(found)
+        call.out.data(plain(found))
     else:
-        call.out.line(f"{found['removed']} messages are gone.")
+        call.out.line(f"{found.removed} messages are gone.")
 
 
-def show(call: Call, found: dict[str, Any], *, empty: str = "Nothing has arrived.") -> None:
+def show(call: Call, found: "InboxPage", *, empty: str = "Nothing has arrived.") -> None:
     """Messages for a person or a program."""
     if call.json:
-        call.out.data(found, rows="items")
+        call.out.data(plain(found), rows="items")
         return
-    rows = [
-        (each["id"], each["received_at"], each["mesh"], each["sender_name"], _where(each), _text(each))
-        for each in found["items"]
-    ]
+    rows = [(each.id, each.received_at, each.mesh, each.sender_name, _where(each), _text(each)) for each in found.items]
     call.out.table(["id", "received", "mesh", "from", "to", "message"], rows, empty=empty)
 
 
-def _where(message: dict[str, Any]) -> str:
-    return f"#{message['topic']}" if message["topic"] else "you" if message["kind"] == "dm" else message["to"]
+def _where(message: "InboxItem") -> str:
+    return f"#{message.topic}" if message.topic else "you" if message.kind == "dm" else message.to
 
 
-def _text(message: dict[str, Any]) -> str:
-    return "(no key opens this message yet)" if message["undecryptable"] else str(message["body"])
+def _text(message: "InboxItem") -> str:
+    return "(no key opens this message yet)" if message.body is None else message.body
 
 
-def _listed(client: "DaemonClient", path: str, limit: int, **filters: Any) -> dict[str, Any]:
+def _listed(read: "Callable[..., InboxPage]", limit: int, **filters: Any) -> "InboxPage":
     """As many messages as were asked for, however large: one answer holds only so many bytes."""
-    found = client.get(path, limit=limit, **filters)
-    while found.get("more") and len(found["items"]) < limit:
-        rest = client.get(path, limit=limit - len(found["items"]), before=found["cursor"], **filters)
-        together = {name: found[name] + rest[name] for name in ("items", "marked_seen") if name in found}
-        found = {**rest, **together}
+    found = read(limit=limit, **filters)
+    while found.more and len(found.items) < limit:
+        rest = read(limit=limit - len(found.items), before=found.cursor, **filters)
+        marked = UNSET if rest.marked_seen is UNSET else (found.marked_seen or 0) + rest.marked_seen
+        found = replace(rest, items=found.items + rest.items, marked_seen=marked)
     return found

@@ -2,7 +2,7 @@
 
 import os
 import traceback
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,11 +10,15 @@ from parley.cli.announce import Announcer
 from parley.cli.call import Call, command, load_app
 from parley.cli.choices import STOP_SECONDS, StopTimeoutOption
 from parley.cli.commands.daemon.options import app, daemon_client
+from parley.cli.plain import plain
 from parley.core.daemon_errors import DaemonNotRunning
 from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.errors import InvalidInput, ParleyError, StartupFailed
 from parley.core.exits import Exit
 from parley.wire.daemon_home import HOME_VARIABLE
+
+if TYPE_CHECKING:
+    from parley.wire.daemon_answers import MeshState
 
 STATUS_SECONDS = 5.0
 """How long a look at the daemon waits before it says that there is no answer."""
@@ -97,22 +101,20 @@ def status(call: Call) -> int:
     """
     try:
         with daemon_client(timeout=STATUS_SECONDS) as client:
-            health = client.get("/v1/health")
+            health = client.health()
     except DaemonNotRunning:
         return _absent(call, load_app("daemon.offline").holder())
     if call.json:
-        call.out.data({"status": "running", **health})
+        call.out.data({"status": "running", **plain(health)})
         return Exit.OK
-    call.out.line(f"The daemon (process {health['pid']}) has been running for {health['uptime_s']} s.")
-    call.out.line(f"  listens on {health['socket']}{_and_port(health['port'])}")
-    for problem in health["problems"]:
+    call.out.line(f"The daemon (process {health.pid}) has been running for {health.uptime_s} s.")
+    call.out.line(f"  listens on {health.socket}{_and_port(health.port)}")
+    for problem in health.problems:
         call.out.line(f"  degraded: {problem}")
-    call.out.line(f"  to be sent: {health['queue_depth']}, in flight: {health['inflight']}, dead: {health['dead']}")
-    call.out.line(f"  bytes on disk: outbox {health['outbox_bytes']}, inbox {health['inbox_bytes']}")
-    call.out.line(f"  unseen: {health['unseen']}, not readable: {health['undecryptable']}")
-    rows = [
-        (each["slug"], each["status"], each["display_name"], each["role"], _problem(each)) for each in health["meshes"]
-    ]
+    call.out.line(f"  to be sent: {health.queue_depth}, in flight: {health.inflight}, dead: {health.dead}")
+    call.out.line(f"  bytes on disk: outbox {health.outbox_bytes}, inbox {health.inbox_bytes}")
+    call.out.line(f"  unseen: {health.unseen}, not readable: {health.undecryptable}")
+    rows = [(each.slug, each.status, each.display_name, each.role, _problem(each)) for each in health.meshes]
     call.out.table(["mesh", "connection", "name", "role", "problem"], rows, empty="No mesh is joined yet.")
     return Exit.OK
 
@@ -121,11 +123,11 @@ def status(call: Call) -> int:
 def version(call: Call) -> None:
     """Show the running daemon's version, and what was agreed with each broker."""
     with daemon_client() as client:
-        found = client.get("/v1/version")
+        found = client.version()
     if call.json:
-        call.out.data(found)
+        call.out.data(plain(found))
     else:
-        call.out.line(f"daemon {found['daemon_version']}, API {found['ipc_api']}, schema {found['schema_version']}")
+        call.out.line(f"daemon {found.daemon_version}, API {found.ipc_api}, schema {found.schema_version}")
 
 
 def _absent(call: Call, holder: dict[str, Any] | None) -> int:
@@ -159,12 +161,12 @@ def _and_port(port: int | None) -> str:
     return " alone" if port is None else f" and 127.0.0.1:{port}"
 
 
-def _problem(mesh: dict[str, Any]) -> str:
-    if mesh["ended"] is not None:
-        return str(mesh["ended"]["error"])
-    if mesh["lost"] is not None:
-        return f"since {mesh['lost']['since']}: {mesh['lost']['reason']}"
-    return "" if mesh["key_epoch"] is not None else f"waits for the mesh key since {mesh['joined_at']}"
+def _problem(mesh: "MeshState") -> str:
+    if mesh.ended is not None:
+        return mesh.ended.error
+    if mesh.lost is not None:
+        return f"since {mesh.lost.since}: {mesh.lost.reason}"
+    return "" if mesh.key_epoch is not None else f"waits for the mesh key since {mesh.joined_at}"
 
 
 def _words_with_folder(report: dict[str, Any]) -> str:

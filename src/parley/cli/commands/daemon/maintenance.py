@@ -4,6 +4,7 @@ from typing import Any
 
 from parley.cli.call import Call, command, load_app
 from parley.cli.commands.daemon.options import MeshOption, app, daemon_client
+from parley.cli.plain import plain
 
 
 @command(app, "accept-host")
@@ -26,15 +27,15 @@ def reload(call: Call) -> None:
     A mistake in a file changes nothing. Settings that only a start can heed are named.
     """
     with daemon_client() as client:
-        found = client.post("/v1/reload")
+        found = client.reload()
     if call.json:
-        call.out.data(found)
+        call.out.data(plain(found))
     else:
-        call.out.line(f"{len(found['attached'])} meshes are new, {len(found['detached'])} are gone.")
-        call.out.line(f"Changed: {', '.join(found['changed']) or 'no setting'}.")
-        call.out.line(f"Hooks: {', '.join(found['hooks']) or 'none'}.")
-        if found["needs_restart"]:
-            call.out.line(f"Only after a restart: {', '.join(found['needs_restart'])}.")
+        call.out.line(f"{len(found.attached)} meshes are new, {len(found.detached)} are gone.")
+        call.out.line(f"Changed: {', '.join(found.changed) or 'no setting'}.")
+        call.out.line(f"Hooks: {', '.join(found.hooks) or 'none'}.")
+        if found.needs_restart:
+            call.out.line(f"Only after a restart: {', '.join(found.needs_restart)}.")
 
 
 @command(app, "rotate-token")
@@ -51,11 +52,11 @@ def rotate_token(call: Call) -> None:
 def rotate_keypair(call: Call, mesh: MeshOption = None) -> None:
     """Replace the member's key in a mesh. What was sealed to the old one can be read for a grace period."""
     with daemon_client() as client:
-        found = client.post("/v1/mesh/rotate-keypair", {"mesh": mesh})
+        found = client.rotate_keypair(mesh)
     if call.json:
-        call.out.data(found)
+        call.out.data(plain(found))
     else:
-        call.out.line(f"The key in {found['mesh']} is {found['pubkey']} now.")
+        call.out.line(f"The key in {found.mesh} is {found.pubkey} now.")
 
 
 @command(app, "recover")

@@ -27,8 +27,7 @@ MeshOption = Annotated[str | None, typer.Option("--mesh", metavar="MESH", help="
 def daemon_client(timeout: float | None = None) -> Generator["DaemonClient"]:
     """A client of the running daemon. Raises ``DaemonNotRunning``."""
     from parley.cli.call import leave_out_httpx_command_line
-    from parley.client.daemon import DaemonClient
-    from parley.client.daemon_calls import TIMEOUT_SECONDS
+    from parley.client.daemon import TIMEOUT_SECONDS, DaemonClient
 
     leave_out_httpx_command_line()
     with DaemonClient(session=os.environ.get(SESSION_VARIABLE), timeout=timeout or TIMEOUT_SECONDS) as client:

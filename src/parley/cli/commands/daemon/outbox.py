@@ -1,13 +1,17 @@
 """``parley daemon outbox``: what is to be sent."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from parley.cli.call import Call, command
 from parley.cli.commands.daemon.options import MeshOption, daemon_client, outbox_app
+from parley.cli.plain import plain
 from parley.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from parley.wire.daemon_answers import OutboxItem, RowStatus
 
 _RowArgument = Annotated[str | None, typer.Argument(metavar="ID", help="A row, by its id or its message's id.")]
 _RowOption = Annotated[str | None, typer.Option("--id", metavar="ID", help="The same as ID.")]
@@ -29,27 +33,24 @@ def list_(
 
     What is done is with the broker; of how many recipients how many have it is said where the broker can be asked.
     """
-    chosen = [
-        name
-        for name, wanted in (
-            ("pending", pending),
-            ("inflight", inflight),
-            ("done", done),
-            ("dead", failed),
-            ("aborted", aborted),
-        )
-        if wanted
-    ]
+    wanted: dict[RowStatus, bool] = {
+        "pending": pending,
+        "inflight": inflight,
+        "done": done,
+        "dead": failed,
+        "aborted": aborted,
+    }
+    chosen: list[RowStatus] = [status for status, is_wanted in wanted.items() if is_wanted]
     if len(chosen) > 1:
         raise InvalidInput("Choose one state")
     with daemon_client() as client:
         found = client.outbox(status=chosen[0] if chosen else None, mesh=mesh, limit=limit, reached=True)
     if call.json:
-        call.out.data(found, rows="items")
+        call.out.data(plain(found), rows="items")
         return
     rows = [
-        (*(each[name] for name in ("id", "status", "mesh", "to", "attempts")), _reached(each), each["last_error"] or "")
-        for each in found["items"]
+        (each.id, each.status, each.mesh, each.to, each.attempts, _reached(each), each.last_error or "")
+        for each in found.items
     ]
     call.out.table(["id", "status", "mesh", "to", "tries", "reached", "error"], rows, empty="The outbox is empty.")
 
@@ -58,15 +59,16 @@ def list_(
 def inspect(call: Call, row: _RowArgument = None, row_id: _RowOption = None) -> None:
     """Show one row, with all that it replaced and all that replaced it."""
     with daemon_client() as client:
-        found = client.get(f"/v1/outbox/{_one(row, row_id)}")
+        found = client.outbox_row(_one(row, row_id))
+    shown: dict[str, Any] = plain(found)
     if call.json:
-        call.out.data(found)
+        call.out.data(shown)
         return
-    for name, value in found.items():
+    for name, value in shown.items():
         if name != "chain" and value not in (None, ""):
             call.out.line(f"{name.replace('_', ' ')}: {value}")
-    if len(found["chain"]) > 1:
-        call.out.line("chain: " + " → ".join(f"{each['id']} ({each['status']})" for each in found["chain"]))
+    if len(found.chain) > 1:
+        call.out.line("chain: " + " → ".join(f"{each.id} ({each.status})" for each in found.chain))
 
 
 @command(outbox_app, "requeue")
@@ -86,26 +88,24 @@ def requeue(
     """Send a row's message anew under a new id. The old row is retired, and its id never comes free."""
     if auto and new_client_id is not None:
         raise InvalidInput("Give --auto or --new-client-id, not both")
-    body: dict[str, Any] = {"id": _one(row, row_id), "new_client_message_id": new_client_id, "force": force}
-    if patch_payload is not None:
-        body["message"] = patch_payload.read_text(encoding="utf-8")
+    message = None if patch_payload is None else patch_payload.read_text(encoding="utf-8")
     with daemon_client() as client:
-        found = client.post("/v1/outbox/requeue", body)
+        found = client.requeue(_one(row, row_id), new_client_message_id=new_client_id, message=message, force=force)
     if call.json:
-        call.out.data(found)
+        call.out.data(plain(found))
     else:
-        call.out.line(f"{found['aborted_row_id']} is retired; {found['new_row_id']} takes its place.")
+        call.out.line(f"{found.aborted_row_id} is retired; {found.new_row_id} takes its place.")
 
 
 @command(outbox_app, "drop")
 def drop(call: Call, row: _RowArgument = None, row_id: _RowOption = None, force: _ForceOption = False) -> None:
     """Give a message up. Its row stays, and its id stays bound to it."""
     with daemon_client() as client:
-        found = client.post("/v1/outbox/drop", {"id": _one(row, row_id), "force": force})
+        found = client.drop(_one(row, row_id), force=force)
     if call.json:
-        call.out.data({"row": found})
+        call.out.data({"row": plain(found)})
     else:
-        call.out.line(f"{found['id']} is given up.")
+        call.out.line(f"{found.id} is given up.")
 
 
 @command(outbox_app, "prune")
@@ -120,25 +120,24 @@ def prune(
     if not confirm:
         raise InvalidInput("Say --confirm to forget what old messages said")
     with daemon_client() as client:
-        found = client.post("/v1/outbox/prune", {"older_than_days": older_than_days})
+        found = client.prune_outbox(older_than_days)
     if call.json:
-        call.out.data(found)
+        call.out.data(plain(found))
     else:
-        call.out.line(f"{found['pruned']} messages were forgotten.")
+        call.out.line(f"{found.pruned} messages were forgotten.")
 
 
-def _reached(item: dict[str, Any]) -> str:
+def _reached(item: "OutboxItem") -> str:
     """How far a message has come, as far as anybody can say now."""
-    if item["status"] != "done":
+    if item.status != "done":
         return ""
-    known: dict[str, int | None] | None = item["reached"]
-    if known is None:
+    if not item.reached:
         return "accepted by the broker"
-    if not known["recipients"]:
+    if not item.reached.recipients:
         return "accepted by the broker, for nobody"
-    dead = f", {known['dead']} never will be" if known["dead"] else ""
-    unreadable = f", {known['undecryptable']} cannot open it" if known.get("undecryptable") else ""
-    return f"delivered to {known['delivered']} of {known['recipients']}{unreadable}{dead}"
+    dead = f", {item.reached.dead} never will be" if item.reached.dead else ""
+    unreadable = f", {item.reached.undecryptable} cannot open it" if item.reached.undecryptable else ""
+    return f"delivered to {item.reached.delivered} of {item.reached.recipients}{unreadable}{dead}"
 
 
 def _one(row: str | None, row_id: str | None) -> str:

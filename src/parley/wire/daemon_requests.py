@@ -1,21 +1,24 @@
-"""Request bodies of the local API. Unknown members are ignored, so that newer clients can talk to older daemons."""
+"""What a daemon's local API is asked with. Unknown members are ignored: newer clients can talk to older daemons.
+
+A member that has its default is left out when it is sent.
+"""
 
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from parley.core import limits, untrusted_json
-from parley.core.canonical import repeated_key
-from parley.core.daemon_errors import MetaKeyRepeated
-from parley.core.errors import InvalidInput
-from parley.daemon.profile import Capabilities, Line, Paragraph
-from parley.daemon.sessions import SessionId
+from parley.core import limits
 from parley.wire.broker import REFERENCE_PATTERN, Key, Presence, Priority
 from parley.wire.mesh_http import DisplayName
 from parley.wire.mesh_methods import Topic
 from parley.wire.requests import ClientKey, Id
 
+_CLEAR = r"^[^\x00-\x1f\x7f]*(?![\s\S])"
+Line = Annotated[str, Meta(max_length=limits.REASON_CHARS_MAX, pattern=_CLEAR)]
+Paragraph = Annotated[str, Meta(max_length=limits.DESCRIPTION_CHARS_MAX)]
+Capabilities = Annotated[list[Annotated[str, Meta(min_length=1, max_length=100, pattern=_CLEAR)]], Meta(max_length=32)]
+SessionId = Annotated[str, Meta(min_length=1, max_length=200)]
 To = Annotated[str, Meta(min_length=1, max_length=limits.DESTINATION_CHARS_MAX + 1, pattern=REFERENCE_PATTERN)]
 Mentions = Annotated[list[Key], Meta(max_length=limits.MENTIONS_MAX)]
 Metadata = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
@@ -23,66 +26,47 @@ NO_META: Final = msgspec.Raw(b"{}")
 Ids = Annotated[list[str], Meta(max_length=limits.PAGE_LIMIT_MAX)]
 
 
-class SendBody(msgspec.Struct, frozen=True):
+class MessageBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a message is sent with, wherever it goes."""
+
+    message: str
+    priority: Priority = "next"
+    meta: Metadata = msgspec.field(default_factory=lambda: NO_META)
+    """As it came: once decoded, a key that was given twice could not be seen."""
+    reply_to_id: Id | None = None
+    mentions: Mentions = []
+    client_message_id: ClientKey | None = None
+    mesh: str | None = None
+    to_session: SessionId | None = None
+
+
+class SendBody(MessageBody, frozen=True, omit_defaults=True, kw_only=True):
     """``POST /v1/send``"""
 
     to: To
-    message: str
-    priority: Priority = "next"
-    meta: Metadata = msgspec.field(default_factory=lambda: NO_META)
-    reply_to_id: Id | None = None
     replyToId: Id | None = None  # noqa: N815  the older spelling
-    mentions: Mentions = []
-    client_message_id: ClientKey | None = None
-    mesh: str | None = None
-    to_session: SessionId | None = None
 
 
-class TopicPost(msgspec.Struct, frozen=True):
+class TopicPost(MessageBody, frozen=True, omit_defaults=True, kw_only=True):
     """``POST /v1/topic/post``"""
 
     topic: Topic
-    message: str
-    priority: Priority = "next"
-    meta: Metadata = msgspec.field(default_factory=lambda: NO_META)
-    reply_to_id: Id | None = None
-    mentions: Mentions = []
-    client_message_id: ClientKey | None = None
-    mesh: str | None = None
-    to_session: SessionId | None = None
 
 
-def meta_of(given: msgspec.Raw) -> dict[str, Any]:
-    """A message's metadata, which a body holds as it came: decoded, a key that was given twice could not be seen.
-
-    Raises ``MetaKeyRepeated`` and ``InvalidInput``.
-    """
-    if given == NO_META:
-        return {}
-    try:
-        meta = untrusted_json.decode(bytes(given), dict[str, Any])
-    except msgspec.DecodeError:
-        raise InvalidInput("meta must be a JSON object", field="meta") from None
-    repeated = repeated_key(bytes(given))
-    if repeated is not None:
-        raise MetaKeyRepeated(f"meta has the key {repeated!r} twice", field="meta", key=repeated)
-    return meta
-
-
-class TopicName(msgspec.Struct, frozen=True):
+class TopicName(msgspec.Struct, frozen=True, omit_defaults=True):
     """``POST /v1/topic/subscribe`` and ``/unsubscribe``"""
 
     topic: Topic
     mesh: str | None = None
 
 
-class Seen(msgspec.Struct, frozen=True):
+class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
     """``POST /v1/inbox/seen``"""
 
     ids: Ids
 
 
-class Requeue(msgspec.Struct, frozen=True):
+class Requeue(msgspec.Struct, frozen=True, omit_defaults=True):
     """``POST /v1/outbox/requeue``"""
 
     id: str
@@ -93,7 +77,7 @@ class Requeue(msgspec.Struct, frozen=True):
     aborted_by: Annotated[str, Meta(min_length=1, max_length=200)] = "operator"
 
 
-class Drop(msgspec.Struct, frozen=True):
+class Drop(msgspec.Struct, frozen=True, omit_defaults=True):
     """``POST /v1/outbox/drop``"""
 
     id: str
@@ -101,13 +85,13 @@ class Drop(msgspec.Struct, frozen=True):
     aborted_by: Annotated[str, Meta(min_length=1, max_length=200)] = "operator"
 
 
-class Prune(msgspec.Struct, frozen=True):
+class Prune(msgspec.Struct, frozen=True, omit_defaults=True):
     """``POST /v1/outbox/prune``"""
 
     older_than_days: Annotated[float, Meta(ge=0, le=36_500)]
 
 
-class Profile(msgspec.Struct, frozen=True):
+class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     """``POST /v1/profile``"""
 
     status: Presence | None = None
@@ -120,7 +104,7 @@ class Profile(msgspec.Struct, frozen=True):
     mesh: str | None = None
 
 
-class MeshCall(msgspec.Struct, frozen=True):
+class MeshCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """``POST /v1/mesh/call``"""
 
     method: str
@@ -128,7 +112,7 @@ class MeshCall(msgspec.Struct, frozen=True):
     mesh: str | None = None
 
 
-class MakeInvite(msgspec.Struct, frozen=True):
+class MakeInvite(msgspec.Struct, frozen=True, omit_defaults=True):
     """``POST /v1/mesh/invite``"""
 
     role: Literal["owner", "admin", "member"] = "member"
@@ -137,14 +121,27 @@ class MakeInvite(msgspec.Struct, frozen=True):
     mesh: str | None = None
 
 
-class Join(msgspec.Struct, frozen=True):
+class Join(msgspec.Struct, frozen=True, omit_defaults=True):
     """``POST /v1/mesh/join``"""
 
     invite: Annotated[str, Meta(max_length=limits.INVITE_CHARS_MAX)]
     name: DisplayName
 
 
-class OfMesh(msgspec.Struct, frozen=True):
+class OfMesh(msgspec.Struct, frozen=True, omit_defaults=True):
     """A mesh, by its id or slug; the only one when it is left out."""
 
     mesh: str | None = None
+
+
+class Register(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``POST /v1/sessions/register``"""
+
+    token: Key
+    session_id: SessionId
+    display_name: Annotated[str, Meta(max_length=200)] = ""
+    mesh: str | None = None
+    pid: Annotated[int, Meta(ge=1)] | None = None
+    cwd: Annotated[str, Meta(max_length=4096)] | None = None
+    role: Annotated[str, Meta(max_length=200)] | None = None
+    groups: Annotated[list[str], Meta(max_length=50)] = []
