@@ -6,6 +6,8 @@ from msgspec import inspect
 
 from parley.core.registry import registry
 from parley.core.setting_values import allowed_values
+from parley.serve.endpoint import Endpoint
+from scripts import docs_endpoints
 from scripts.doc_tables import close_code_table, code, default, errors, local_errors, sentence, table
 
 
@@ -22,16 +24,32 @@ def daemon_local_errors() -> str:
 
 
 def daemon_routes() -> str:
+    """Every route of a daemon, with the members of its body or its query; those in brackets may be left out."""
     from parley.daemon.http.table import ENDPOINTS as ROUTES
-    from parley.daemon.http.table import METRICS_PATH
 
-    rows = [(code(f"{each.method} {each.path}"), _body_members(each.body), each.summary) for each in ROUTES]
-    rows.append((code(f"GET {METRICS_PATH}"), "", "metrics in Prometheus' text form"))
-    return table("route|members of the body|what it does", rows)
+    rows = (
+        (
+            code(f"{each.method} {each.path}"),
+            _members(each),
+            " or ".join(dict.fromkeys(docs_endpoints.answer_name(kind) for kind in each.answers.values())),
+            each.summary,
+        )
+        for each in ROUTES
+    )
+    return table("route|takes|answers with|what it does", rows)
 
 
-def _body_members(body: Any) -> str:
-    return "" if body is None else _frame_members(body)
+def daemon_answers() -> str:
+    """The bodies of a daemon's answers."""
+    from parley.daemon.http.table import ENDPOINTS as ROUTES
+
+    return docs_endpoints.answers(ROUTES)
+
+
+def _members(route: Endpoint[Any]) -> str:
+    if route.body is not None:
+        return _frame_members(route.body)
+    return ", ".join(code(each.name) if each.required else f"[{code(each.name)}]" for each in route.params)
 
 
 def daemon_settings() -> str:
@@ -111,7 +129,8 @@ def orphan_checks() -> str:
 def _frame_members(frame: type) -> str:
     described = inspect.type_info(frame)
     assert isinstance(described, inspect.StructType)
-    named = (code(each.encode_name) if each.required else f"[{code(each.encode_name)}]" for each in described.fields)
+    required_first = sorted(described.fields, key=lambda each: not each.required)
+    named = (code(each.encode_name) if each.required else f"[{code(each.encode_name)}]" for each in required_first)
     return ", ".join(named) or "none"
 
 
@@ -129,6 +148,7 @@ PARTS = {
     "daemon-errors": daemon_errors,
     "daemon-local-errors": daemon_local_errors,
     "daemon-routes": daemon_routes,
+    "daemon-answers": daemon_answers,
     "daemon-settings": daemon_settings,
     "daemon-metrics": daemon_metrics,
     "broker-settings": broker_settings,

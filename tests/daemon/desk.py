@@ -10,7 +10,6 @@ import httpx
 
 from parley.core import sealing
 from parley.core.clock import SystemClock
-from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import DaemonSettings
 from parley.daemon.daemon import Daemon
 from parley.daemon.http.door import DaemonDoor, Transport
@@ -19,7 +18,6 @@ from parley.daemon.lifecycle import daemon_shell
 from parley.daemon.memberships import Membership, MeshKey
 from parley.serve import InFlight, RateLimiter, TokenStore
 from parley.serve.logs import configure
-from parley.serve.metrics import Metrics
 from parley.serve.shell import Shell
 from parley.wire.daemon_home import DaemonHome
 
@@ -55,7 +53,6 @@ class Desk:
         self.tokens = TokenStore(home.token, self.clock, 60)
         self.tokens.load()
         self.in_flight = InFlight()
-        self.metrics = Metrics(self.clock, DAEMON_METRICS)
         self._closed = False
         self.unix = self._client("unix")
         self.tcp = self._client("tcp")
@@ -76,7 +73,7 @@ class Desk:
             strangers=RateLimiter(rate, rate, self.clock),
             port=PORT,
         )
-        return daemon_shell(self.daemon, door, self.metrics)
+        return daemon_shell(self.daemon, door)
 
     def _client(self, transport: Transport) -> httpx.AsyncClient:
         return httpx.AsyncClient(

@@ -24,6 +24,7 @@ from parley.core.daemon_errors import (
     NoMeshJoined,
     RowNotFound,
 )
+from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import FilesLost, InvalidInput, LocalError, ParleyError, PayloadTooLarge, ServiceUnavailable
 from parley.core.ids import new_uuid
@@ -57,6 +58,7 @@ from parley.daemon.sessions import MARK, Session, Sessions, addressed, signed, u
 from parley.daemon.store import IN, OUT, DaemonStore
 from parley.daemon.tally import Tally
 from parley.serve import DiskWatch
+from parley.serve.metrics import Metrics
 from parley.wire.broker import Priority
 from parley.wire.daemon_home import DaemonHome
 
@@ -112,6 +114,7 @@ class Daemon:
         self.sessions.load()
         self.feed = Feed(settings.ipc.streams_max, settings.ipc.stream_queue_max)
         self.tally = Tally()
+        self.metrics = Metrics(clock, DAEMON_METRICS)
         self.store = DaemonStore(home, clock, self._files_lost)
         self.capacity = Capacity(self.store, clock, settings)
         hooks = load_hooks(home.hooks)

@@ -20,7 +20,6 @@ from structlog.typing import FilteringBoundLogger
 
 from parley.core.clock import Clock, SystemClock, iso
 from parley.core.daemon_errors import DaemonRunning, HostMismatch
-from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import WriterLockHeld
 from parley.core.exits import Exit
@@ -29,14 +28,13 @@ from parley.core.ids import new_uuid
 from parley.daemon.daemon import Daemon
 from parley.daemon.home import prepare_home
 from parley.daemon.http.door import DaemonDoor, Transport, refusal
-from parley.daemon.http.table import ENDPOINTS, metrics_endpoint
+from parley.daemon.http.table import ENDPOINTS
 from parley.daemon.identity import HostId, judge_host, this_host, write_record
 from parley.daemon.leaving import leave_all
 from parley.daemon.unix_socket import listen_unix, refuse_listening
 from parley.serve import BoundSocket, HeldFiles, RateLimiter, TokenStore, bind, register_secret
 from parley.serve.file_keeper import FileKeeper, KeptFile
 from parley.serve.life import Life
-from parley.serve.metrics import Metrics
 from parley.serve.server import CONNECTIONS_MAX, HttpServer
 from parley.serve.shell import Shell
 from parley.serve.writable import refuse_unwritable
@@ -236,7 +234,6 @@ class _DaemonLife(Life):
         return keeper
 
     def _shells(self, daemon: Daemon) -> list[Shell[Daemon]]:
-        metrics = Metrics(self._clock, DAEMON_METRICS)
         rate = self._settings.ipc.rate_per_second
         limiter, strangers = RateLimiter(rate, rate, self._clock), RateLimiter(rate, rate, self._clock)
 
@@ -261,7 +258,6 @@ class _DaemonLife(Life):
                     strangers=strangers,
                     port=port,
                 ),
-                metrics,
             )
             for transport, port in transports
         ]
@@ -293,14 +289,14 @@ class _DaemonLife(Life):
         }
 
 
-def daemon_shell(daemon: Daemon, door: DaemonDoor, metrics: Metrics) -> Shell[Daemon]:
+def daemon_shell(daemon: Daemon, door: DaemonDoor) -> Shell[Daemon]:
     """The daemon's API behind the door of one transport."""
     return Shell(
         daemon,
-        (*ENDPOINTS, metrics_endpoint(metrics)),
+        ENDPOINTS,
         door,
         log=daemon.log,
-        metrics=metrics,
+        metrics=daemon.metrics,
         metric_prefix="parley_daemon",
         headers=((b"x-instance-id", daemon.instance_id.encode()),),
         refusal=refusal,

@@ -1,7 +1,7 @@
 """Routes about the daemon itself."""
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from parley import __version__
 from parley.daemon.databases import OUTBOX_MIGRATIONS
@@ -15,7 +15,6 @@ from parley.wire.daemon_answers import Compatibility, DaemonHealth, DaemonVersio
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
-    from parley.serve.metrics import Metrics
 
 INBOX_FULL: Final = "the inbox is full of messages that nobody has seen: what arrives waits at its broker"
 
@@ -91,18 +90,15 @@ async def post_heartbeat(daemon: "Daemon", call: Call) -> Answer:
     return Answer(200, Heartbeat(True, daemon.instance_id))
 
 
-def metrics_route(metrics: "Metrics") -> Any:
-    """``GET /v1/metrics`` over these metrics; the gauges are set when somebody looks."""
-
-    async def get_metrics(daemon: "Daemon", call: Call) -> Answer:
-        set_gauges(daemon, metrics)
-        return Answer(200, metrics.render(), metrics.content_type.encode())
-
-    return get_metrics
+async def get_metrics(daemon: "Daemon", call: Call) -> Answer:
+    """The gauges are set when somebody looks."""
+    _set_gauges(daemon)
+    return Answer(200, daemon.metrics.render(), daemon.metrics.content_type.encode())
 
 
-def set_gauges(daemon: "Daemon", metrics: "Metrics") -> None:
+def _set_gauges(daemon: "Daemon") -> None:
     """Writes down how things stand."""
+    metrics = daemon.metrics
     now = health(daemon)
     oldest = daemon.store.read_outbox(oldest_waiting)
     age = 0.0 if oldest is None else (daemon.clock.now_ms() - oldest) / 1000

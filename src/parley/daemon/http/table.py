@@ -33,7 +33,6 @@ from parley.wire import daemon_requests as requests
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
-    from parley.serve.metrics import Metrics
 
 ABOUT: Final = About("Parley daemon", "The local API of one user's daemon")
 
@@ -81,6 +80,14 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
     ),
     Endpoint("GET", "/v1/health", about.get_health, "how the daemon is", {200: answers.DaemonHealth}),
     Endpoint("GET", "/v1/compat", about.get_compat, "what this daemon works with", {200: answers.Compatibility}),
+    Endpoint(
+        "GET",
+        "/v1/metrics",
+        about.get_metrics,
+        "metrics in Prometheus' text form",
+        {200: bytes},
+        content_type="text/plain",
+    ),
     Endpoint("POST", "/v1/heartbeat", about.post_heartbeat, "is anybody there?", {200: answers.Heartbeat}),
     Endpoint(
         "POST",
@@ -332,16 +339,8 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         "POST", "/v1/reload", meshes.post_reload, "take settings, hooks and memberships again", {200: answers.Reloaded}
     ),
 )
-METRICS_PATH: Final = "/v1/metrics"
 
 
 @cache
 def _document() -> bytes:
     return msgspec.json.encode(openapi_document(ENDPOINTS, ABOUT))
-
-
-def metrics_endpoint(metrics: "Metrics") -> "Endpoint[Daemon]":
-    """The route over these metrics."""
-    handler = about.metrics_route(metrics)
-    summary = "metrics in Prometheus' text form"
-    return Endpoint("GET", METRICS_PATH, handler, summary, {200: bytes}, content_type="text/plain")
