@@ -1,6 +1,7 @@
 """What a daemon's local API answers with. The names are those that existing callers know.
 
-A member that is ``UNSET`` is not in the answer at all; one that is None is there as null.
+A member that is ``UNSET`` is not in the answer at all; one that is None is there as null. What was added since the
+first release has a default, since a client may be newer than the daemon that it talks to.
 """
 
 from typing import Any, Literal
@@ -59,7 +60,7 @@ class ConnectionLost(msgspec.Struct, frozen=True):
     reason: str
 
 
-class MeshState(msgspec.Struct, frozen=True):
+class MeshState(msgspec.Struct, frozen=True, kw_only=True):
     """A mesh as its user sees it, without secrets."""
 
     mesh_id: str
@@ -74,7 +75,7 @@ class MeshState(msgspec.Struct, frozen=True):
     lost: ConnectionLost | None
     joined_at: str
     key_epoch: int | None
-    lag_ms: float | None
+    lag_ms: float | None = None
     in_flight: int
     inline_bytes_max: int
     max_age_hours: float
@@ -87,7 +88,7 @@ class MeshStates(msgspec.Struct, frozen=True):
     meshes: list[MeshState]
 
 
-class DaemonHealth(msgspec.Struct, frozen=True):
+class DaemonHealth(msgspec.Struct, frozen=True, kw_only=True):
     """``GET /v1/health``"""
 
     ok: bool
@@ -104,12 +105,12 @@ class DaemonHealth(msgspec.Struct, frozen=True):
     socket: str
     port: int | None
     meshes: list[MeshState]
-    lag_ms: float | None
+    lag_ms: float | None = None
     queue_depth: int
     inflight: int
     dead: int
     outbox_share: float
-    inbox_share: float
+    inbox_share: float = 0.0
     outbox_bytes: int
     inbox_bytes: int
     unseen: int
@@ -173,9 +174,9 @@ class InboxPage(msgspec.Struct, frozen=True):
     """``GET /v1/inbox`` and ``/v1/inbox/search``, newest first. A search marks and counts nothing."""
 
     items: list[InboxItem]
-    cursor: int | None
+    cursor: int | None = None
     """Given as ``before``, leads to the next page."""
-    more: bool
+    more: bool = False
     marked_seen: int | UnsetType = UNSET
     unseen: int | UnsetType = UNSET
     undecryptable: int | UnsetType = UNSET
@@ -235,8 +236,8 @@ class OutboxPage(msgspec.Struct, frozen=True):
     """``GET /v1/outbox``, newest first."""
 
     items: list[OutboxItem]
-    cursor: int | None
-    more: bool
+    cursor: int | None = None
+    more: bool = False
 
 
 class Delivery(msgspec.Struct, frozen=True):
