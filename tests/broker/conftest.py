@@ -7,7 +7,7 @@ import pytest
 
 from parley.broker.sqlite_store import SqliteStore, open_sqlite_store
 from parley.core.clock import ManualClock
-from tests.broker.desk import Desk
+from tests.broker.driven_mesh import DrivenMesh
 
 
 @pytest.fixture
@@ -23,5 +23,5 @@ def store(tmp_path: Path, clock: ManualClock) -> Iterator[SqliteStore]:
 
 
 @pytest.fixture
-def desk(store: SqliteStore, clock: ManualClock) -> Desk:
-    return Desk(store, clock)
+def driven(store: SqliteStore, clock: ManualClock) -> DrivenMesh:
+    return DrivenMesh(store, clock)

@@ -19,7 +19,7 @@ from parley.daemon.databases import open_inbox, open_outbox
 from parley.daemon.home import prepare_home
 from parley.daemon.memberships import Memberships
 from parley.wire.daemon_home import DaemonHome
-from tests.daemon.desk import Desk, MakeDesk, member
+from tests.daemon.served_daemon import MakeServed, ServedDaemon, member
 
 Parley = Callable[..., tuple[int, dict[str, Any]]]
 
@@ -46,30 +46,30 @@ def inbox(tmp_path: Path) -> Iterator[apsw.Connection]:
 
 
 @pytest.fixture
-async def make_desk(tmp_path: Path) -> AsyncIterator[MakeDesk]:
+async def make_served(tmp_path: Path) -> AsyncIterator[MakeServed]:
     async with AsyncExitStack() as open_desks:
 
         async def make(
             *meshes: str, name: str = "home", empty: bool = False, started: bool = True, **tables: Any
-        ) -> Desk:
+        ) -> ServedDaemon:
             home = DaemonHome(tmp_path / name)
             prepare_home(home)
             memberships = Memberships(home.memberships)
             memberships.load()
             for number, slug in enumerate(() if empty else meshes or ("team",)):
                 memberships.put(member(slug, sealing.new_key(lambda count, number=number: bytes([number + 1]) * count)))
-            desk = Desk(home, parse_daemon_settings(tables))
-            open_desks.push_async_callback(desk.close)
+            served = ServedDaemon(home, parse_daemon_settings(tables))
+            open_desks.push_async_callback(served.close)
             if started:
-                await desk.daemon.start()
-            return desk
+                await served.daemon.start()
+            return served
 
         yield make
 
 
 @pytest.fixture
-async def desk(make_desk: MakeDesk) -> Desk:
-    return await make_desk()
+async def served(make_served: MakeServed) -> ServedDaemon:
+    return await make_served()
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from parley.wire.broker import (
     decode_from_daemon,
     encode_frame,
 )
-from tests.daemon.desk import Desk, MakeDesk, member
 from tests.daemon.machines import CHALLENGE, FEATURES, WELCOME
+from tests.daemon.served_daemon import MakeServed, ServedDaemon, member
 
 F = TypeVar("F")
 SECONDS = 60
@@ -103,15 +103,15 @@ class ScriptedBroker:
 
 @asynccontextmanager
 async def scripted_broker(
-    make_desk: MakeDesk, features: Features = FEATURES
-) -> AsyncIterator[tuple[ScriptedBroker, Desk]]:
+    make_served: MakeServed, features: Features = FEATURES
+) -> AsyncIterator[tuple[ScriptedBroker, ServedDaemon]]:
     """A broker, and a daemon that is a member of its one mesh."""
-    desk = await make_desk(empty=True)
+    served = await make_served(empty=True)
     of = member("team")
     broker = ScriptedBroker(of, features)
     async with websockets.serve(broker.serve, "127.0.0.1", 0) as server:
         port = next(iter(server.sockets)).getsockname()[1]
-        desk.daemon.memberships.put(replace(of, broker_url=f"ws://127.0.0.1:{port}"))
-        assert (await desk.unix.post("/v1/reload")).json()["attached"] == ["team"]
-        yield broker, desk
-        await desk.close()
+        served.daemon.memberships.put(replace(of, broker_url=f"ws://127.0.0.1:{port}"))
+        assert (await served.unix.post("/v1/reload")).json()["attached"] == ["team"]
+        yield broker, served
+        await served.close()

@@ -20,7 +20,7 @@ from parley.daemon.profile import read_own
 from parley.wire.broker import Notice
 from parley.wire.mesh_methods import rotation_bytes
 from tests.broker.process import Process, broker
-from tests.daemon.desk import Desk, MakeDesk
+from tests.daemon.served_daemon import MakeServed, ServedDaemon
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +30,11 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 
 @pytest.fixture
-async def pair(process: Process, make_desk: MakeDesk, request: pytest.FixtureRequest) -> tuple[Desk, Desk]:
+async def pair(
+    process: Process, make_served: MakeServed, request: pytest.FixtureRequest
+) -> tuple[ServedDaemon, ServedDaemon]:
     """Two daemons in a mesh of their own; both have its key."""
-    return await met(process.url, slug(request), make_desk)
+    return await met(process.url, slug(request), make_served)
 
 
 def slug(request: pytest.FixtureRequest) -> str:
@@ -40,34 +42,36 @@ def slug(request: pytest.FixtureRequest) -> str:
     return name[-60:].lstrip("-")
 
 
-async def met(url: str, name: str, make_desk: MakeDesk) -> tuple[Desk, Desk]:
+async def met(url: str, name: str, make_served: MakeServed) -> tuple[ServedDaemon, ServedDaemon]:
     created = await create_mesh(url, name, name, None)
-    alice = await joined(make_desk, "alice", created.invite)
-    bob = await joined(make_desk, "bob", await invite(alice))
+    alice = await joined(make_served, "alice", created.invite)
+    bob = await joined(make_served, "bob", await invite(alice))
     return alice, bob
 
 
-async def joined(make_desk: MakeDesk, name: str, text: str) -> Desk:
-    desk = await make_desk(name=name, empty=True)
-    answer = await desk.unix.post("/v1/mesh/join", json={"invite": text, "name": name})
+async def joined(make_served: MakeServed, name: str, text: str) -> ServedDaemon:
+    served = await make_served(name=name, empty=True)
+    answer = await served.unix.post("/v1/mesh/join", json={"invite": text, "name": name})
     assert answer.status_code == 200, answer.text
-    await desk.until(lambda: bool(desk.daemon.mesh(None).membership.mesh_keys))
-    return desk
+    await served.until(lambda: bool(served.daemon.mesh(None).membership.mesh_keys))
+    return served
 
 
-async def invite(desk: Desk) -> str:
-    return (await desk.unix.post("/v1/mesh/invite", json={})).json()["invite"]
+async def invite(served: ServedDaemon) -> str:
+    return (await served.unix.post("/v1/mesh/invite", json={})).json()["invite"]
 
 
-async def sends(desk: Desk, to: str, message: str, **more: object) -> None:
-    answer = await desk.send(to=to, message=message, **more)
+async def sends(served: ServedDaemon, to: str, message: str, **more: object) -> None:
+    answer = await served.send(to=to, message=message, **more)
     assert answer.status_code == 202, answer.text
 
 
-async def test_direct_messages_topics_groups_and_broadcasts_arrive_readable(pair: tuple[Desk, Desk]) -> None:
+async def test_direct_messages_topics_groups_and_broadcasts_arrive_readable(
+    pair: tuple[ServedDaemon, ServedDaemon],
+) -> None:
     alice, bob = pair
-    for desk in pair:
-        assert (await desk.unix.post("/v1/topic/subscribe", json={"topic": "alerts"})).status_code == 200
+    for served in pair:
+        assert (await served.unix.post("/v1/topic/subscribe", json={"topic": "alerts"})).status_code == 200
     joins = {"method": "join_group", "params": {"group": "ops/eu"}}
     assert (await bob.unix.post("/v1/mesh/call", json=joins)).status_code == 200
     for to in ("bob", "#alerts", "@ops", "*"):
@@ -92,19 +96,21 @@ async def test_direct_messages_topics_groups_and_broadcasts_arrive_readable(pair
     assert answer["reply_to_id"] == first["broker_message_id"]
 
 
-async def test_a_recipient_that_was_off_gets_everything_later(pair: tuple[Desk, Desk], make_desk: MakeDesk) -> None:
+async def test_a_recipient_that_was_off_gets_everything_later(
+    pair: tuple[ServedDaemon, ServedDaemon], make_served: MakeServed
+) -> None:
     alice, bob = pair
     await bob.close()
     for number in range(20):
         await sends(alice, "bob", f"{number}")
     await alice.until(lambda: alice.states() == {"done": 20})
-    again = await make_desk(name="bob", empty=True)
+    again = await make_served(name="bob", empty=True)
     await again.until(lambda: len(again.bodies()) == 20)
     assert sorted(map(str, again.bodies()), key=int) == [str(number) for number in range(20)]
 
 
 async def test_a_list_tells_who_has_what_was_sent_and_guesses_nothing(
-    pair: tuple[Desk, Desk], make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch
+    pair: tuple[ServedDaemon, ServedDaemon], make_served: MakeServed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = pair
 
@@ -128,7 +134,7 @@ async def test_a_list_tells_who_has_what_was_sent_and_guesses_nothing(
     assert await listed() == [{"recipients": 1, "delivered": 0, "dead": 0, "undecryptable": 0}] * 2
     assert asked.count("messages_reached") == 1
     assert "reached" not in (await alice.unix.get("/v1/outbox")).json()["items"][0]
-    bob = await make_desk(name="bob", empty=True)
+    bob = await make_served(name="bob", empty=True)
     await bob.until(lambda: len(bob.bodies()) == 2)
     async with asyncio.timeout(60):
         while await listed() != [{"recipients": 1, "delivered": 1, "dead": 0, "undecryptable": 0}] * 2:
@@ -138,7 +144,7 @@ async def test_a_list_tells_who_has_what_was_sent_and_guesses_nothing(
 
 
 async def test_a_roster_is_stale_until_the_broker_has_answered_also_when_it_answers_with_a_refusal(
-    pair: tuple[Desk, Desk], monkeypatch: pytest.MonkeyPatch
+    pair: tuple[ServedDaemon, ServedDaemon], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a name would mean who had it before, to whoever sends while the answer is on its way."""
     alice, _ = pair
@@ -174,12 +180,12 @@ async def test_a_roster_is_stale_until_the_broker_has_answered_also_when_it_answ
 
 
 async def test_a_broker_that_is_killed_in_mid_stream_loses_and_doubles_nothing(
-    tmp_path: Path, make_desk: MakeDesk
+    tmp_path: Path, make_served: MakeServed
 ) -> None:
     folder = tmp_path / "broker"
     port = lasting_port()
     with broker(folder, "--open-creation", port=port) as first:
-        alice, bob = await met(first.url, "stream", make_desk)
+        alice, bob = await met(first.url, "stream", make_served)
         await asyncio.gather(*(sends(alice, "bob", f"{number}") for number in range(30)))
         await bob.until(lambda: len(bob.bodies()) > 0)
         first.kill()
@@ -191,28 +197,28 @@ async def test_a_broker_that_is_killed_in_mid_stream_loses_and_doubles_nothing(
 
 
 async def test_names_mean_the_same_after_a_restart_while_the_broker_is_away(
-    tmp_path: Path, make_desk: MakeDesk
+    tmp_path: Path, make_served: MakeServed
 ) -> None:
     with broker(tmp_path / "broker", "--open-creation") as serving:
-        alice, _ = await met(serving.url, "away", make_desk)
+        alice, _ = await met(serving.url, "away", make_served)
         await sends(alice, "bob", "now")
     await alice.close()
-    again = await make_desk(name="alice", empty=True)
+    again = await make_served(name="alice", empty=True)
     await sends(again, "bob", "later")
 
 
 async def test_who_never_wrote_to_anybody_still_can_once_the_broker_is_away(
-    tmp_path: Path, make_desk: MakeDesk
+    tmp_path: Path, make_served: MakeServed
 ) -> None:
     with broker(tmp_path / "broker", "--open-creation") as serving:
-        _, bob = await met(serving.url, "silent", make_desk)
+        _, bob = await met(serving.url, "silent", make_served)
         await bob.until(lambda: bob.daemon.mesh(None).roster.peers is not None)
     await sends(bob, "alice", "are you there?")
 
 
 @pytest.mark.parametrize("left", [b"not a database at all" * 500, b""], ids=["damaged", "empty"])
 async def test_a_lost_inbox_is_filled_again_by_the_broker(
-    pair: tuple[Desk, Desk], make_desk: MakeDesk, left: bytes
+    pair: tuple[ServedDaemon, ServedDaemon], make_served: MakeServed, left: bytes
 ) -> None:
     alice, bob = pair
     for number in range(3):
@@ -222,7 +228,7 @@ async def test_a_lost_inbox_is_filled_again_by_the_broker(
     bob.home.inbox.write_bytes(left)
     for part in ("-wal", "-shm"):
         bob.home.inbox.with_name(bob.home.inbox.name + part).unlink(missing_ok=True)
-    again = await make_desk(name="bob", empty=True)
+    again = await make_served(name="bob", empty=True)
     await again.until(lambda: sorted(map(str, again.bodies())) == ["0", "1", "2"])
     assert again.daemon.store.renewed
     assert (again.daemon.store.set_aside is None) == (left == b"")
@@ -231,9 +237,9 @@ async def test_a_lost_inbox_is_filled_again_by_the_broker(
 
 
 async def test_a_broker_that_hangs_keeps_nobody_from_seeing_the_peers_of_other_meshes(
-    tmp_path: Path, process: Process, make_desk: MakeDesk, request: pytest.FixtureRequest
+    tmp_path: Path, process: Process, make_served: MakeServed, request: pytest.FixtureRequest
 ) -> None:
-    alice, _ = await met(process.url, slug(request), make_desk)
+    alice, _ = await met(process.url, slug(request), make_served)
     with broker(tmp_path / "hung", "--open-creation") as other:
         created = await create_mesh(other.url, "elsewhere", "elsewhere", None)
         joining = await alice.unix.post("/v1/mesh/join", json={"invite": created.invite, "name": "alice"})
@@ -249,20 +255,20 @@ async def test_a_broker_that_hangs_keeps_nobody_from_seeing_the_peers_of_other_m
 
 
 async def test_who_is_removed_ends_for_good_and_the_others_get_a_new_key(
-    pair: tuple[Desk, Desk], make_desk: MakeDesk
+    pair: tuple[ServedDaemon, ServedDaemon], make_served: MakeServed
 ) -> None:
     alice, bob = pair
-    carol = await joined(make_desk, "carol", await invite(alice))
+    carol = await joined(make_served, "carol", await invite(alice))
     answer = await alice.unix.post("/v1/mesh/call", json={"method": "revoke", "params": {"member": "carol"}})
     assert answer.json()["state"] == "revoked"
     async with asyncio.timeout(60):
         await carol.daemon.ended.wait()
     assert isinstance(carol.daemon.refusal, MembershipLost)
-    for desk in pair:
-        await desk.until(lambda desk=desk: desk.daemon.mesh(None).membership.mesh_keys[-1].epoch == 2)
+    for served in pair:
+        await served.until(lambda served=served: served.daemon.mesh(None).membership.mesh_keys[-1].epoch == 2)
     await sends(alice, "*", "without carol")
     await bob.until(lambda: bob.bodies() == ["without carol"])
-    keys = [desk.daemon.mesh(None).membership.mesh_keys for desk in (alice, bob, carol)]
+    keys = [served.daemon.mesh(None).membership.mesh_keys for served in (alice, bob, carol)]
     assert keys[0] == keys[1] != keys[2]
     for name, status in (
         ("carol", 200),
@@ -272,7 +278,7 @@ async def test_who_is_removed_ends_for_good_and_the_others_get_a_new_key(
         assert lifted.status_code == status
 
 
-async def test_a_replaced_key_is_archived_and_the_member_goes_on(pair: tuple[Desk, Desk]) -> None:
+async def test_a_replaced_key_is_archived_and_the_member_goes_on(pair: tuple[ServedDaemon, ServedDaemon]) -> None:
     alice, bob = pair
     old = bob.daemon.mesh(None).membership.pubkey
     answer = await bob.unix.post("/v1/mesh/rotate-keypair", json={})
@@ -287,7 +293,7 @@ async def test_a_replaced_key_is_archived_and_the_member_goes_on(pair: tuple[Des
 
 
 async def test_a_daemon_that_died_while_its_key_was_replaced_goes_on_with_the_new_one(
-    pair: tuple[Desk, Desk], make_desk: MakeDesk
+    pair: tuple[ServedDaemon, ServedDaemon], make_served: MakeServed
 ) -> None:
     """The broker knows the new key, the daemon only that there was to be one. What it takes until then is not lost."""
     alice, bob = pair
@@ -298,7 +304,7 @@ async def test_a_daemon_that_died_while_its_key_was_replaced_goes_on_with_the_ne
     bob.daemon.memberships.put(replace(mesh.membership, next_seed=seed.hex()))
     await mesh.runner.ask("rotate_key", {"pubkey": pubkey, "signature": signature})
     await bob.close()
-    again = await make_desk(name="bob", empty=True)
+    again = await make_served(name="bob", empty=True)
     await sends(again, "*", "sealed under the old key, perhaps")
     await again.until(lambda: again.daemon.mesh(None).membership.pubkey == pubkey)
     await sends(again, "*", "sealed under the new key")
@@ -306,10 +312,10 @@ async def test_a_daemon_that_died_while_its_key_was_replaced_goes_on_with_the_ne
 
 
 async def test_the_same_member_from_elsewhere_ends_the_first_and_does_not_bring_it_back(
-    pair: tuple[Desk, Desk], make_desk: MakeDesk
+    pair: tuple[ServedDaemon, ServedDaemon], make_served: MakeServed
 ) -> None:
     _, bob = pair
-    copy = await make_desk(name="copy", empty=True)
+    copy = await make_served(name="copy", empty=True)
     copy.daemon.memberships.put(bob.daemon.mesh(None).membership)
     assert (await copy.unix.post("/v1/reload")).json()["attached"]
     await copy.until(lambda: copy.daemon.mesh(None).runner.machine.ready)
@@ -320,7 +326,7 @@ async def test_the_same_member_from_elsewhere_ends_the_first_and_does_not_bring_
     assert copy.daemon.mesh(None).runner.machine.ready
 
 
-async def test_the_safety_number_is_the_same_on_both_sides(pair: tuple[Desk, Desk]) -> None:
+async def test_the_safety_number_is_the_same_on_both_sides(pair: tuple[ServedDaemon, ServedDaemon]) -> None:
     alice, bob = pair
     hers = (await alice.unix.get("/v1/mesh/safety?peer=bob")).json()["safety_number"]
     his = (await bob.unix.get("/v1/mesh/safety?peer=alice")).json()["safety_number"]
@@ -328,7 +334,7 @@ async def test_the_safety_number_is_the_same_on_both_sides(pair: tuple[Desk, Des
     assert len(hers.split()) == 6
 
 
-async def test_a_member_who_leaves_is_served_no_longer(pair: tuple[Desk, Desk]) -> None:
+async def test_a_member_who_leaves_is_served_no_longer(pair: tuple[ServedDaemon, ServedDaemon]) -> None:
     alice, bob = pair
     assert (await bob.unix.post("/v1/mesh/call", json={"method": "leave"})).json()["state"] == "left"
     assert bob.daemon.meshes == {}
@@ -337,7 +343,7 @@ async def test_a_member_who_leaves_is_served_no_longer(pair: tuple[Desk, Desk]) 
     assert (await alice.send(to="bob")).status_code == 404
 
 
-async def test_peers_and_profiles_are_seen_by_the_others(pair: tuple[Desk, Desk]) -> None:
+async def test_peers_and_profiles_are_seen_by_the_others(pair: tuple[ServedDaemon, ServedDaemon]) -> None:
     alice, bob = pair
     await bob.unix.post("/v1/profile", json={"status": "dnd", "summary": "thinking"})
     peers = {each["display_name"]: each for each in (await alice.unix.get("/v1/peers")).json()["peers"]}
@@ -350,10 +356,10 @@ async def test_peers_and_profiles_are_seen_by_the_others(pair: tuple[Desk, Desk]
 
 
 async def test_what_a_member_tells_of_itself_is_read_by_members_and_not_by_the_broker(
-    tmp_path: Path, make_desk: MakeDesk
+    tmp_path: Path, make_served: MakeServed
 ) -> None:
     with broker(tmp_path / "broker", "--open-creation") as serving:
-        alice, bob = await met(serving.url, "profiles", make_desk)
+        alice, bob = await met(serving.url, "profiles", make_served)
         told = {"title": "Reviewer of kernels", "bio": "reads\nslowly", "capabilities": ["c"], "summary": "at lunch"}
         assert (await bob.unix.post("/v1/profile", json={"status": "dnd"})).json()["applied"] == ["status"]
         await bob.unix.post("/v1/profile", json=told)
@@ -362,7 +368,7 @@ async def test_what_a_member_tells_of_itself_is_read_by_members_and_not_by_the_b
         assert {name: seen["bob"][name] for name in told} == told
         assert (seen["bob"]["status"], seen["bob"]["avatar"]) == ("dnd", "https://example.org/b.png")
         assert seen["alice"]["title"] is None
-        carol = await joined(make_desk, "carol", await invite(alice))
+        carol = await joined(make_served, "carol", await invite(alice))
         await alice.unix.post("/v1/mesh/call", json={"method": "revoke", "params": {"member": "carol"}})
         await bob.until(lambda: bob.daemon.mesh(None).membership.mesh_keys[-1].epoch == 2)
         await bob.until(lambda: own_epoch(bob) == 2)
@@ -378,39 +384,41 @@ async def test_what_a_member_tells_of_itself_is_read_by_members_and_not_by_the_b
     assert b"lunch" not in kept
 
 
-async def peers_of(desk: Desk) -> dict[str, dict[str, object]]:
-    return {each["display_name"]: each for each in (await desk.unix.get("/v1/peers")).json()["peers"]}
+async def peers_of(served: ServedDaemon) -> dict[str, dict[str, object]]:
+    return {each["display_name"]: each for each in (await served.unix.get("/v1/peers")).json()["peers"]}
 
 
-def own_epoch(desk: Desk) -> int | None:
-    own = read_own(desk.home, desk.daemon.mesh(None).mesh_id)
+def own_epoch(served: ServedDaemon) -> int | None:
+    own = read_own(served.home, served.daemon.mesh(None).mesh_id)
     return None if own is None else own.key_epoch
 
 
-async def test_a_member_hears_of_others_who_connect_and_not_of_itself(pair: tuple[Desk, Desk]) -> None:
+async def test_a_member_hears_of_others_who_connect_and_not_of_itself(pair: tuple[ServedDaemon, ServedDaemon]) -> None:
     alice, bob = pair
-    own, other = (desk.daemon.mesh(None).membership.member_id for desk in (alice, bob))
+    own, other = (served.daemon.mesh(None).membership.member_id for served in (alice, bob))
     await alice.until(lambda: other in _joined(alice))
     assert own not in _joined(alice)
 
 
-def _joined(desk: Desk) -> set[str]:
+def _joined(served: ServedDaemon) -> set[str]:
     """Whom the daemon told its programs of."""
-    rows = desk.daemon.store.read_inbox(
+    rows = served.daemon.store.read_inbox(
         lambda db: db.execute("SELECT data FROM event WHERE kind = 'peer_join'").fetchall()
     )
     return {json.loads(str(data))["member_id"] for (data,) in rows}
 
 
-async def test_who_comes_and_goes_is_told_to_the_others(pair: tuple[Desk, Desk], make_desk: MakeDesk) -> None:
+async def test_who_comes_and_goes_is_told_to_the_others(
+    pair: tuple[ServedDaemon, ServedDaemon], make_served: MakeServed
+) -> None:
     alice, bob = pair
     gone = bob.daemon.mesh(None).membership.member_id
     await bob.close()
     await alice.until(lambda: told_of(alice, "peer_leave") == {gone})
-    await make_desk(name="bob", empty=True)
+    await make_served(name="bob", empty=True)
     await alice.until(lambda: gone in told_of(alice, "peer_join"))
 
 
-def told_of(desk: Desk, kind: str) -> set[object]:
-    events = desk.daemon.store.read_inbox(lambda db: events_after(db, 0, 1000))
+def told_of(served: ServedDaemon, kind: str) -> set[object]:
+    events = served.daemon.store.read_inbox(lambda db: events_after(db, 0, 1000))
     return {event.data["member_id"] for event in events if event.kind == kind}

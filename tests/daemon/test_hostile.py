@@ -38,7 +38,7 @@ from parley.wire.daemon_home import DaemonHome
 from tests.broker.process import REQUIRED, SECONDS, Peer, Process, broker
 from tests.campaign.mesh.proxy import FaultProxy
 from tests.campaign.mesh.town import Town
-from tests.daemon.desk import Desk, MakeDesk
+from tests.daemon.served_daemon import MakeServed, ServedDaemon
 from tests.daemon.world import NOW
 from tests.mesh_fixtures import FOLDER
 from tests.workspace.databases import run_script
@@ -129,47 +129,47 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         yield serving
 
 
-async def joined(make_desk: MakeDesk, name: str, invite: str) -> Desk:
-    desk = await make_desk(name=name, empty=True)
-    answer = await desk.unix.post("/v1/mesh/join", json={"invite": invite, "name": name})
+async def joined(make_served: MakeServed, name: str, invite: str) -> ServedDaemon:
+    served = await make_served(name=name, empty=True)
+    answer = await served.unix.post("/v1/mesh/join", json={"invite": invite, "name": name})
     assert answer.status_code == 200, answer.text
-    await desk.until(lambda: bool(desk.daemon.mesh(None).membership.mesh_keys))
-    return desk
+    await served.until(lambda: bool(served.daemon.mesh(None).membership.mesh_keys))
+    return served
 
 
-async def met(process: Process, name: str, make_desk: MakeDesk) -> tuple[Desk, Desk, Membership]:
+async def met(process: Process, name: str, make_served: MakeServed) -> tuple[ServedDaemon, ServedDaemon, Membership]:
     """Two honest daemons, and somebody whose daemon was stopped so that another program can speak in its place."""
-    alice = await joined(make_desk, "alice", (await create_mesh(process.url, name, name, None)).invite)
+    alice = await joined(make_served, "alice", (await create_mesh(process.url, name, name, None)).invite)
     invite = (await alice.unix.post("/v1/mesh/invite", json={"uses": 2})).json()["invite"]
-    bob = await joined(make_desk, "bob", invite)
-    mallory = await joined(make_desk, "mallory", invite)
+    bob = await joined(make_served, "bob", invite)
+    mallory = await joined(make_served, "mallory", invite)
     membership = mallory.daemon.mesh(None).membership
     await mallory.close()
     return alice, bob, membership
 
 
-async def listed(desk: Desk, path: str = "/v1/inbox?limit=1000") -> dict[str, dict[str, Any]]:
-    answer = await desk.unix.get(path)
+async def listed(served: ServedDaemon, path: str = "/v1/inbox?limit=1000") -> dict[str, dict[str, Any]]:
+    answer = await served.unix.get(path)
     assert answer.status_code == 200, answer.text
     return {each["client_message_id"]: each for each in answer.json()["items"]}
 
 
-async def gets(desk: Desk, *client_ids: str) -> dict[str, dict[str, Any]]:
+async def gets(served: ServedDaemon, *client_ids: str) -> dict[str, dict[str, Any]]:
     """What is in the inbox, as soon as these are there too."""
     items: dict[str, dict[str, Any]] = {}
     with suppress(TimeoutError):
         async with asyncio.timeout(SECONDS):
-            while not set(client_ids) <= set(items := await listed(desk)):  # noqa: ASYNC110 - the API is asked
+            while not set(client_ids) <= set(items := await listed(served)):  # noqa: ASYNC110 - the API is asked
                 await asyncio.sleep(0.05)
     assert set(client_ids) <= set(items)
     return items
 
 
-async def streamed(desk: Desk, expected: int) -> list[str]:
+async def streamed(served: ServedDaemon, expected: int) -> list[str]:
     """The kinds of all events of messages, as ``/v1/events`` tells them. The daemon follows nothing any more then."""
-    reading = asyncio.create_task(desk.unix.get("/v1/events", params={"after": "0"}))
-    await desk.until(lambda: len(desk.daemon.feed) > 1 or reading.done())
-    desk.daemon.feed.close()
+    reading = asyncio.create_task(served.unix.get("/v1/events", params={"after": "0"}))
+    await served.until(lambda: len(served.daemon.feed) > 1 or reading.done())
+    served.daemon.feed.close()
     answer = await reading
     assert answer.status_code == 200
     kinds = [each.kind for each in parse_events(iter(answer.text.split("\n")))]
@@ -178,8 +178,10 @@ async def streamed(desk: Desk, expected: int) -> list[str]:
     return found
 
 
-async def test_m1_messages_nested_too_deep_are_kept_and_hold_up_nothing(process: Process, make_desk: MakeDesk) -> None:
-    alice, bob, mallory = await met(process, "too-deep", make_desk)
+async def test_m1_messages_nested_too_deep_are_kept_and_hold_up_nothing(
+    process: Process, make_served: MakeServed
+) -> None:
+    alice, bob, mallory = await met(process, "too-deep", make_served)
     honest = bob.daemon.mesh(None).membership
     depths = [900, 950, 985, *[5_000] * 64]
     async with speaking_as(process.url, mallory) as peer:
@@ -198,21 +200,21 @@ async def test_m1_messages_nested_too_deep_are_kept_and_hold_up_nothing(process:
                 status = [await peer.request("message_status", client_message_id=each) for each in ids[:3] + ids[-3:]]
                 states = {found["state"] for each in status for found in each["deliveries"]}
     await bob.close()
-    again = await make_desk(name="bob", empty=True)
+    again = await make_served(name="bob", empty=True)
     assert (await alice.send(to="bob", message="still", client_message_id="later")).status_code == 202
     assert (await gets(again, "later"))["later"]["body"] == "still"
     assert set(await listed(again, "/v1/inbox/search?q=still")) == {"later"}
     assert (await streamed(again, len(depths) + 2)).count("message") == 2
 
 
-async def undecryptable(desk: Desk, *, until: int) -> int:
+async def undecryptable(served: ServedDaemon, *, until: int) -> int:
     """How many messages the daemon says it cannot read: as soon as it is this number, or when it stays another."""
     number = -1
     with suppress(TimeoutError):
         async with asyncio.timeout(SECONDS):
             while number != until:
                 await asyncio.sleep(0.02)
-                number = (await desk.unix.get("/v1/health")).json()["undecryptable"]
+                number = (await served.unix.get("/v1/health")).json()["undecryptable"]
     return number
 
 
@@ -246,9 +248,9 @@ class Giver:
 
 
 @asynccontextmanager
-async def founder(process: Process, name: str, make_desk: MakeDesk) -> AsyncIterator[tuple[Giver, Desk]]:
+async def founder(process: Process, name: str, make_served: MakeServed) -> AsyncIterator[tuple[Giver, ServedDaemon]]:
     """A founder who speaks for itself, and Bob's daemon, which trusts it."""
-    alice, bob, mallory = await met(process, name, make_desk)
+    alice, bob, mallory = await met(process, name, make_served)
     membership = alice.daemon.mesh(None).membership
     await alice.close()
     async with speaking_as(process.url, membership) as peer:
@@ -256,9 +258,9 @@ async def founder(process: Process, name: str, make_desk: MakeDesk) -> AsyncIter
         yield Giver(membership, peer), bob
 
 
-async def test_m6_everything_opens_when_the_key_comes(process: Process, make_desk: MakeDesk) -> None:
+async def test_m6_everything_opens_when_the_key_comes(process: Process, make_served: MakeServed) -> None:
     count = 1_100
-    async with founder(process, "key-for-many", make_desk) as (giver, bob):
+    async with founder(process, "key-for-many", make_served) as (giver, bob):
         await giver.tell_everybody(count)
         assert await undecryptable(bob, until=count) == count
         await giver.give_key(bob.daemon.mesh(None).membership)
@@ -268,8 +270,10 @@ async def test_m6_everything_opens_when_the_key_comes(process: Process, make_des
     assert {each["body"] for each in (*items, *rest)} == {str(number) for number in range(count)}
 
 
-async def test_m6_a_daemon_that_ended_before_it_had_opened_all_goes_on(process: Process, make_desk: MakeDesk) -> None:
-    async with founder(process, "key-and-gone", make_desk) as (giver, bob):
+async def test_m6_a_daemon_that_ended_before_it_had_opened_all_goes_on(
+    process: Process, make_served: MakeServed
+) -> None:
+    async with founder(process, "key-and-gone", make_served) as (giver, bob):
         await giver.tell_everybody(70)
         assert await undecryptable(bob, until=70) == 70
     await bob.close()
@@ -277,13 +281,13 @@ async def test_m6_a_daemon_that_ended_before_it_had_opened_all_goes_on(process: 
     memberships.load()
     (known,) = memberships.all()
     memberships.put(msgspec.structs.replace(known, mesh_keys=[*known.mesh_keys, giver.key]))
-    again = await make_desk(name="bob", empty=True)
+    again = await make_served(name="bob", empty=True)
     assert await undecryptable(again, until=0) == 0
 
 
 @pytest.mark.parametrize("method", ["ban", "revoke"])
-async def test_m1_who_is_put_out_is_not_heard_any_more(process: Process, make_desk: MakeDesk, method: str) -> None:
-    alice, bob, mallory = await met(process, f"put-out-by-{method}", make_desk)
+async def test_m1_who_is_put_out_is_not_heard_any_more(process: Process, make_served: MakeServed, method: str) -> None:
+    alice, bob, mallory = await met(process, f"put-out-by-{method}", make_served)
     honest = bob.daemon.mesh(None).membership
     await bob.close()
     async with speaking_as(process.url, mallory) as peer:
@@ -294,20 +298,20 @@ async def test_m1_who_is_put_out_is_not_heard_any_more(process: Process, make_de
         told = {"method": method, "params": {"member_id": mallory.member_id}}
         assert (await alice.unix.post("/v1/mesh/call", json=told)).status_code == 200
     assert (await alice.send(to=honest.pubkey, message="gone", client_message_id="gone")).status_code == 202
-    again = await make_desk(name="bob", empty=True)
+    again = await make_served(name="bob", empty=True)
     assert set(await gets(again, "gone")) == {"gone"}
 
 
-async def test_m1_metadata_is_limited_where_it_is_sent(desk: Desk) -> None:
+async def test_m1_metadata_is_limited_where_it_is_sent(served: ServedDaemon) -> None:
     def deep(levels: int) -> Any:
         return {"a": deep(levels - 1)} if levels > 1 else {}
 
     for levels, status in ((64, 202), (65, 400), (90, 400), (900, 400)):
-        answer = await desk.send(meta=deep(levels))
+        answer = await served.send(meta=deep(levels))
         assert answer.status_code == status, (levels, answer.text)
         assert status == 202 or answer.json()["code"] == "INVALID_INPUT"
     for size, status in ((32_000, 202), (33_000, 413)):
-        answer = await desk.send(meta={"a": "x" * size})
+        answer = await served.send(meta={"a": "x" * size})
         assert answer.status_code == status, (size, answer.text)
         assert status == 202 or answer.json()["code"] == "PAYLOAD_TOO_LARGE"
 
@@ -325,14 +329,14 @@ def stored_by_674d676(home: DaemonHome) -> None:
                 connection.execute(insert, (NOW, data))
 
 
-async def test_m1_what_an_older_daemon_stored_is_listed_as_unreadable(make_desk: MakeDesk) -> None:
-    desk = await make_desk(started=False, name="old")
-    await desk.close()
+async def test_m1_what_an_older_daemon_stored_is_listed_as_unreadable(make_served: MakeServed) -> None:
+    served = await make_served(started=False, name="old")
+    await served.close()
     for part in ("", "-wal", "-shm"):
-        for path in (desk.home.inbox, desk.home.outbox):
+        for path in (served.home.inbox, served.home.outbox):
             path.with_name(path.name + part).unlink(missing_ok=True)
-    stored_by_674d676(desk.home)
-    again = await make_desk(name="old", inbox={"retention_days": 3_650})
+    stored_by_674d676(served.home)
+    again = await make_served(name="old", inbox={"retention_days": 3_650})
     items = await listed(again, "/v1/inbox?mark_seen=false")
     assert {name: (each["body"], each["undecryptable"]) for name, each in items.items()} == {
         "m-1": ("text 1", False),

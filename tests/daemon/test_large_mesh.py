@@ -8,10 +8,10 @@ from bench.load.ports import lasting_port
 from parley.broker.sqlite_store import open_sqlite_store
 from parley.broker.tx import Tx
 from parley.core.clock import SystemClock
-from tests.broker.desk import pubkey_of
+from tests.broker.driven_mesh import pubkey_of
 from tests.broker.process import broker
 from tests.conformance.broker.circle import join_many
-from tests.daemon.desk import Desk, MakeDesk
+from tests.daemon.served_daemon import MakeServed, ServedDaemon
 from tests.daemon.test_exchange import invite, joined, met, sends
 
 LEFT, ACTIVE = 18_000, 2_500
@@ -30,17 +30,17 @@ def crowd(path: Path) -> None:
 
 
 async def test_m10_daemons_of_a_mesh_with_twenty_thousand_joiners_connect_and_talk(
-    tmp_path: Path, make_desk: MakeDesk
+    tmp_path: Path, make_served: MakeServed
 ) -> None:
     folder, port = tmp_path / "broker", lasting_port()
     with broker(folder, "--open-creation", port=port) as serving:
-        alice, bob = await met(serving.url, "large", make_desk)
-    for desk in (alice, bob):
-        await desk.until(lambda desk=desk: not desk.daemon.mesh(None).runner.machine.ready)
+        alice, bob = await met(serving.url, "large", make_served)
+    for served in (alice, bob):
+        await served.until(lambda served=served: not served.daemon.mesh(None).runner.machine.ready)
     crowd(folder / "broker.db")
     with broker(folder, "--open-creation", port=port):
-        for desk in (alice, bob):
-            await desk.until(lambda desk=desk: desk.daemon.mesh(None).runner.machine.ready)
+        for served in (alice, bob):
+            await served.until(lambda served=served: served.daemon.mesh(None).runner.machine.ready)
         found = await alice.send(to=f"p{LEFT + 17}", message="to somebody who is there")
         assert found.status_code == 202, found.text
         assert (await alice.send(to="p17")).status_code == 404, "who left is reached no more"
@@ -50,12 +50,12 @@ async def test_m10_daemons_of_a_mesh_with_twenty_thousand_joiners_connect_and_ta
         peers = (await alice.unix.get("/v1/peers")).json()
         assert (len(peers["peers"]), peers["unreachable"]) == (ACTIVE + 2, [])
         await _everybody_is_listed_and_former_members_have_names(alice)
-        carol = await joined(make_desk, "carol", await invite(alice))
+        carol = await joined(make_served, "carol", await invite(alice))
         await sends(carol, "alice", "new here")
         await alice.until(lambda: alice.bodies() == ["new here"])
 
 
-async def _everybody_is_listed_and_former_members_have_names(alice: Desk) -> None:
+async def _everybody_is_listed_and_former_members_have_names(alice: ServedDaemon) -> None:
     listed = await alice.unix.post("/v1/mesh/call", json={"method": "members"})
     assert len(listed.json()["members"]) == LEFT + ACTIVE + 2
     for name, status in (("p17", 200), ("p99999", 404)):

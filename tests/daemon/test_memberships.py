@@ -10,7 +10,7 @@ from parley.core.daemon_errors import MembershipsDamaged, MeshNotAttached, MeshR
 from parley.core.errors import ParleyError, SchemaTooNew
 from parley.core.exits import Exit
 from parley.daemon.memberships import Memberships
-from tests.daemon.desk import member
+from tests.daemon.served_daemon import member
 
 
 @dataclass

@@ -16,7 +16,7 @@ from parley.app.start import UNLIMITED, UpOptions, start_detached
 from parley.app.stop import stop_hub
 from parley.client import Client
 from parley.programs.catalogue import HOOK_TIMEOUT_SECONDS, PROGRAMS
-from parley.programs.told import stamp
+from parley.programs.marks import stamp
 from parley.programs.wake import BUDGET_SECONDS, BUDGET_VARIABLE
 from parley.workspace import discovery
 from parley.workspace.layout import Workspace

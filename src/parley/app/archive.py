@@ -4,10 +4,12 @@ from typing import Any
 
 from parley.core.clock import Clock, SystemClock, iso
 from parley.core.errors import AgentlipRunning, HubRunning, WriterLockHeld
-from parley.hub.alone import workspace_alone
 from parley.hub.archive import archive_before
+from parley.hub.exclusive_access import workspace_alone
 from parley.sqlite import close_quietly, open_writer
 from parley.workspace.layout import Workspace
+from parley.workspace.lost import refuse_lost_database
+from parley.workspace.reading import refuse_foreign
 
 
 def archive(workspace: Workspace, before_ms: int, clock: Clock | None = None) -> dict[str, Any]:
@@ -16,6 +18,8 @@ def archive(workspace: Workspace, before_ms: int, clock: Clock | None = None) ->
     now_ms = clock.now_ms()
     try:
         with workspace_alone(workspace, iso(now_ms)):
+            refuse_lost_database(workspace)
+            refuse_foreign(workspace.db)  # before it is opened for writing, which alone may change the file
             connection = open_writer(workspace.db)
             try:
                 report = archive_before(connection, workspace, before_ms=before_ms, now_ms=now_ms)

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from parley.core.clock import Clock, SystemClock, iso
 from parley.core.errors import WorkspaceNotFound
-from parley.hub.alone import workspace_alone
+from parley.hub.exclusive_access import workspace_alone
 from parley.sqlite import close_quietly, open_writer
 from parley.workspace import discovery
 from parley.workspace.config import load_settings
 from parley.workspace.layout import Workspace
+from parley.workspace.lost import refuse_lost_database
 from parley.workspace.prepare import prepare
 
 
@@ -30,6 +31,7 @@ def make_workspace(folder: Path, clock: Clock | None = None) -> tuple[Workspace,
         return workspace, False
     settings = load_settings(workspace.config)
     with workspace_alone(workspace, iso(clock.now_ms())):
+        refuse_lost_database(workspace)
         connection = open_writer(workspace.db)
         try:
             prepare(connection, workspace, clock=clock, fts=settings.search.fts)

@@ -19,7 +19,7 @@ from parley.app.doctor import leftovers
 from parley.core.clock import Clock, iso, stamp
 from parley.core.errors import AgentlipRunning, HubRunning, ParleyError, WriterLockHeld
 from parley.core.files import PRIVATE_MODE
-from parley.hub.alone import workspace_alone
+from parley.hub.exclusive_access import workspace_alone
 from parley.serve.token import unusable_because
 from parley.sqlite import (
     CheckpointResult,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from parley.programs.contracts import MOMENTS, Called, read_call, render_answer
-from parley.programs.told import Mark, Told, stamp
+from parley.programs.marks import Mark, Told, stamp
 
 if TYPE_CHECKING:
     import apsw

@@ -15,8 +15,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from parley.pipeline.audit.run import audit
+from parley.pipeline.brokers.bronze_messages import take_messages
 from parley.pipeline.brokers.stores import find_brokers
-from parley.pipeline.brokers.taking import take_messages
 from parley.pipeline.lake import Lake
 from tests.campaign.mesh.deaths import BROKER_POINTS, DAEMON_POINTS, Death
 from tests.campaign.mesh.proxy import FaultProxy

@@ -10,8 +10,8 @@ from parley.daemon.inbox.events import events_after
 from parley.daemon.outbox.rows import list_rows
 from parley.sandbox import missing
 from parley.wire.daemon_home import DaemonHome
-from tests.daemon.desk import BOB, Desk, MakeDesk
 from tests.daemon.http.test_stream import arrive
+from tests.daemon.served_daemon import BOB, MakeServed, ServedDaemon
 
 SETTINGS = {"allow_reply": "true", "capability_token_scope": '["topic:log:post"]'}
 ANSWERING = """
@@ -48,29 +48,29 @@ def write_hook(tmp_path: Path, name: str, script: str, **settings: str) -> None:
     (home.hooks / "hooks.toml").write_text(f"[{name.rpartition('.')[0]}]\n{lines}\n")
 
 
-async def after_a_message(make_desk: MakeDesk) -> tuple[Desk, dict[str, object]]:
+async def after_a_message(make_served: MakeServed) -> tuple[ServedDaemon, dict[str, object]]:
     """A daemon that got a message, and what it wrote down of its hook."""
-    desk = await make_desk()
-    await hand_over(desk, 1)
-    await desk.until(lambda: bool(executed(desk)))
-    return desk, executed(desk)[0]
+    served = await make_served()
+    await hand_over(served, 1)
+    await served.until(lambda: bool(executed(served)))
+    return served, executed(served)[0]
 
 
-async def hand_over(desk: Desk, number: int) -> None:
+async def hand_over(served: ServedDaemon, number: int) -> None:
     """A message arrives, and the hooks hear of it."""
-    received = await arrive(desk, number)
+    received = await arrive(served, number)
     assert received.event is not None
-    desk.daemon.hooks.on_events([received.event])
+    served.daemon.hooks.on_events([received.event])
 
 
-def executed(desk: Desk) -> list[dict[str, object]]:
+def executed(served: ServedDaemon) -> list[dict[str, object]]:
     """What the daemon wrote down of its hooks."""
-    found = desk.daemon.store.read_inbox(lambda db: events_after(db, 0, 100))
+    found = served.daemon.store.read_inbox(lambda db: events_after(db, 0, 100))
     return [event.data for event in found if event.kind == "hook_executed"]
 
 
-def sent(desk: Desk) -> list[tuple[str, str]]:
-    rows = desk.daemon.store.read_outbox(lambda db: list_rows(db, status=None, mesh_id=None, limit=10))
+def sent(served: ServedDaemon) -> list[tuple[str, str]]:
+    rows = served.daemon.store.read_outbox(lambda db: list_rows(db, status=None, mesh_id=None, limit=10))
     return sorted((row.to_spec, row.payload.decode()) for row in rows)
 
 
@@ -78,69 +78,77 @@ def test_this_machine_can_build_a_jail() -> None:
     assert missing() == ()
 
 
-async def test_a_hook_answers_and_posts_what_it_may_and_no_more(tmp_path: Path, make_desk: MakeDesk) -> None:
+async def test_a_hook_answers_and_posts_what_it_may_and_no_more(tmp_path: Path, make_served: MakeServed) -> None:
     write_hook(tmp_path, "on-dm.py", ANSWERING, **SETTINGS)
-    desk, told = await after_a_message(make_desk)
+    served, told = await after_a_message(make_served)
     assert (told["exit"], told["replied"], told["refused_calls"]) == (0, True, 2)
     assert told["capability_calls"] == 2
-    assert ("#log", "logged") in sent(desk)
-    assert not any("never" in text for _, text in sent(desk))
+    assert ("#log", "logged") in sent(served)
+    assert not any("never" in text for _, text in sent(served))
 
 
-async def test_a_hook_sees_no_file_no_socket_and_no_variable_of_its_user(tmp_path: Path, make_desk: MakeDesk) -> None:
+async def test_a_hook_sees_no_file_no_socket_and_no_variable_of_its_user(
+    tmp_path: Path, make_served: MakeServed
+) -> None:
     write_hook(tmp_path, "on-dm.py", PEEKING, capability_token_scope='["topic:log:post"]')
-    desk, told = await after_a_message(make_desk)
+    served, told = await after_a_message(make_served)
     assert (told["exit"], told["capability_calls"]) == (0, 1)
-    ((_, text),) = sent(desk)
+    ((_, text),) = sent(served)
     assert text.startswith("False False [")
     for name in ("PARLEY_DAEMON_HOME", "USER", "PWD"):
         assert f"'{name}'" not in text
 
 
-async def test_a_hook_that_takes_too_long_is_ended_and_asks_for_nothing(tmp_path: Path, make_desk: MakeDesk) -> None:
+async def test_a_hook_that_takes_too_long_is_ended_and_asks_for_nothing(
+    tmp_path: Path, make_served: MakeServed
+) -> None:
     write_hook(tmp_path, "on-dm.sh", 'echo "{\\"reply\\": \\"x\\"}"\nwhile :; do :; done\n', timeout_s="1")
-    desk, told = await after_a_message(make_desk)
+    served, told = await after_a_message(make_served)
     assert (told["exit"], told["problem"]) == (None, "timeout")
-    assert sent(desk) == []
+    assert sent(served) == []
 
 
-async def test_a_hook_that_fails_asks_for_nothing(tmp_path: Path, make_desk: MakeDesk) -> None:
+async def test_a_hook_that_fails_asks_for_nothing(tmp_path: Path, make_served: MakeServed) -> None:
     write_hook(tmp_path, "on-dm.sh", 'echo "{\\"reply\\": \\"x\\"}"\nexit 3\n', allow_reply="true")
-    desk, told = await after_a_message(make_desk)
+    served, told = await after_a_message(make_served)
     assert (told["exit"], told["replied"]) == (3, False)
-    assert sent(desk) == []
+    assert sent(served) == []
     assert msgspec.json.encode(told)
 
 
-async def test_a_hook_is_not_told_what_its_user_wants_left_out(tmp_path: Path, make_desk: MakeDesk) -> None:
+async def test_a_hook_is_not_told_what_its_user_wants_left_out(tmp_path: Path, make_served: MakeServed) -> None:
     write_hook(tmp_path, "on-dm.py", ANSWERING, **SETTINGS, redact_payload='["$.body"]')
-    desk, told = await after_a_message(make_desk)
+    served, told = await after_a_message(make_served)
     assert told["replied"] is True
-    assert any(text == "you said [redacted]" for _, text in sent(desk))
+    assert any(text == "you said [redacted]" for _, text in sent(served))
 
 
-async def test_what_arrived_before_a_crash_is_handed_to_the_hooks_after_it(tmp_path: Path, make_desk: MakeDesk) -> None:
+async def test_what_arrived_before_a_crash_is_handed_to_the_hooks_after_it(
+    tmp_path: Path, make_served: MakeServed
+) -> None:
     write_hook(tmp_path, "on-dm.sh", "exit 0\n")
-    crashed = await make_desk()
+    crashed = await make_served()
     await arrive(crashed, 1)  # on disk, and the hooks have not heard of it
     await crashed.close()
-    desk = await make_desk(empty=True)
-    await desk.until(lambda: bool(executed(desk)))
-    await hand_over(desk, 2)
-    await desk.until(lambda: len(executed(desk)) == 2)
-    assert len({told["event_id"] for told in executed(desk)}) == 2
+    served = await make_served(empty=True)
+    await served.until(lambda: bool(executed(served)))
+    await hand_over(served, 2)
+    await served.until(lambda: len(executed(served)) == 2)
+    assert len({told["event_id"] for told in executed(served)}) == 2
 
 
-async def test_a_hook_that_ran_is_not_run_again_whatever_the_cursor_says(tmp_path: Path, make_desk: MakeDesk) -> None:
+async def test_a_hook_that_ran_is_not_run_again_whatever_the_cursor_says(
+    tmp_path: Path, make_served: MakeServed
+) -> None:
     write_hook(tmp_path, "on-dm.sh", "exit 0\n")
-    desk, told = await after_a_message(make_desk)
-    await desk.close()
-    with closing(apsw.Connection(str(desk.home.inbox))) as inbox:
+    served, told = await after_a_message(make_served)
+    await served.close()
+    with closing(apsw.Connection(str(served.home.inbox))) as inbox:
         assert inbox.execute("UPDATE hook_cursor SET event_id = 0 RETURNING 1").fetchall() == [(1,)]
-    desk = await make_desk(empty=True)
-    await hand_over(desk, 2)
-    await desk.until(lambda: len(executed(desk)) == 2)
-    assert [each["event_id"] for each in executed(desk)].count(told["event_id"]) == 1
+    served = await make_served(empty=True)
+    await hand_over(served, 2)
+    await served.until(lambda: len(executed(served)) == 2)
+    assert [each["event_id"] for each in executed(served)].count(told["event_id"]) == 1
 
 
 JUDGING = """
@@ -157,39 +165,39 @@ elif "words" in asked["body"]:
 """
 
 
-async def test_the_hook_before_a_message_goes_may_refuse_it(tmp_path: Path, make_desk: MakeDesk) -> None:
+async def test_the_hook_before_a_message_goes_may_refuse_it(tmp_path: Path, make_served: MakeServed) -> None:
     write_hook(tmp_path, "pre-send.py", JUDGING)
-    desk = await make_desk()
-    assert (await desk.send(message="hello")).status_code == 202
+    served = await make_served()
+    assert (await served.send(message="hello")).status_code == 202
     for message, reason in (("a secret", "refused"), ("odd", "failed"), ("words", "failed")):
-        refused = await desk.send(message=message)
+        refused = await served.send(message=message)
         assert (refused.status_code, refused.json()["code"], refused.json()["reason"]) == (403, "HOOK_REFUSED", reason)
-    assert sent(desk) == [(BOB, "hello")]
-    shown = (await desk.unix.get("/v1/metrics")).text
+    assert sent(served) == [(BOB, "hello")]
+    shown = (await served.unix.get("/v1/metrics")).text
     for outcome, times in (("ok", 1), ("refused", 1), ("failed", 2)):
         assert f'parley_daemon_hook_runs_total{{hook="pre-send",outcome="{outcome}"}} {times}.0' in shown
-    assert [(told["refused"], told.get("changed")) for told in executed(desk)][:2] == [(False, False), (True, None)]
+    assert [(told["refused"], told.get("changed")) for told in executed(served)][:2] == [(False, False), (True, None)]
 
 
 async def test_the_hook_before_a_message_goes_may_change_it_and_its_id_stays_bound_to_what_was_asked(
-    tmp_path: Path, make_desk: MakeDesk
+    tmp_path: Path, make_served: MakeServed
 ) -> None:
     write_hook(tmp_path, "pre-send.py", JUDGING)
-    desk = await make_desk()
-    first = await desk.send(message="card 4111-1111-1111-1111", client_message_id="m-1")
-    again = await desk.send(message="card 4111-1111-1111-1111", client_message_id="m-1")
-    other = await desk.send(message="card ****", client_message_id="m-1")
+    served = await make_served()
+    first = await served.send(message="card 4111-1111-1111-1111", client_message_id="m-1")
+    again = await served.send(message="card 4111-1111-1111-1111", client_message_id="m-1")
+    other = await served.send(message="card ****", client_message_id="m-1")
     assert (first.status_code, again.status_code, other.status_code) == (202, 202, 409)
-    assert sent(desk) == [(BOB, "card ****")]
-    assert len(executed(desk)) == 1
-    await desk.close()
-    assert b"4111-1111" not in b"".join(path.read_bytes() for path in desk.home.root.glob("*.db*"))
+    assert sent(served) == [(BOB, "card ****")]
+    assert len(executed(served)) == 1
+    await served.close()
+    assert b"4111-1111" not in b"".join(path.read_bytes() for path in served.home.root.glob("*.db*"))
 
 
-async def test_a_hook_that_takes_too_long_lets_nothing_go(tmp_path: Path, make_desk: MakeDesk) -> None:
+async def test_a_hook_that_takes_too_long_lets_nothing_go(tmp_path: Path, make_served: MakeServed) -> None:
     write_hook(tmp_path, "pre-send.sh", "while :; do :; done\n", timeout_s="1")
-    desk = await make_desk()
-    assert (await desk.send()).json()["reason"] == "timeout"
-    large = await desk.send(message="\x01" * 60_000)
+    served = await make_served()
+    assert (await served.send()).json()["reason"] == "timeout"
+    large = await served.send(message="\x01" * 60_000)
     assert large.json()["reason"] == "too_large"
-    assert sent(desk) == []
+    assert sent(served) == []

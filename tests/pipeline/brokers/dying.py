@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from parley.pipeline.brokers import observing, taking
+from parley.pipeline.brokers import bronze_deliveries, bronze_messages
 from parley.pipeline.brokers.stores import find_brokers
 from parley.pipeline.lake import Lake
 
@@ -32,11 +32,11 @@ def main(lake: str, store: str, when: str, number: str) -> None:
 
         return commit_and_die
 
-    for module in (taking, observing):
+    for module in (bronze_messages, bronze_deliveries):
         vars(module)["commit"] = dying(vars(module)["commit"])
     opened, brokers = Lake.open_or_create(Path(lake)), find_brokers([store])
-    taking.take_messages(opened, brokers, round_numbers=ROUND_NUMBERS)
-    observing.observe_deliveries(opened, brokers, bucket_size=BUCKET_SIZE)
+    bronze_messages.take_messages(opened, brokers, round_numbers=ROUND_NUMBERS)
+    bronze_deliveries.observe_deliveries(opened, brokers, bucket_size=BUCKET_SIZE)
 
 
 if __name__ == "__main__":

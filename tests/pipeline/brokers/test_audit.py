@@ -24,9 +24,9 @@ from parley.pipeline.audit.brokers.store_checks import KEPT_DAYS_MIN
 from parley.pipeline.audit.findings import SHOWN, Finding
 from parley.pipeline.audit.report import AuditReport
 from parley.pipeline.audit.run import SUMMARY, audit
+from parley.pipeline.brokers.bronze_messages import days, take_messages
 from parley.pipeline.brokers.rows import read_rows
 from parley.pipeline.brokers.stores import find_brokers
-from parley.pipeline.brokers.taking import days, take_messages
 from parley.pipeline.lake import WHOLE, Lake, commit
 from parley.pipeline.lake.catalogue.mesh import BROKER_MESSAGES
 from parley.pipeline.lake.files import TableWriter

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from parley.core.clock import ManualClock
 from parley.pipeline.audit.run import audit
-from parley.pipeline.brokers.observing import observe_deliveries
+from parley.pipeline.brokers.bronze_deliveries import observe_deliveries
+from parley.pipeline.brokers.bronze_messages import take_messages
 from parley.pipeline.brokers.rows import read_rows
 from parley.pipeline.brokers.silver import build_mesh_silver
 from parley.pipeline.brokers.stores import find_brokers
-from parley.pipeline.brokers.taking import take_messages
 from parley.pipeline.lake import Lake
 from parley.pipeline.lake.catalogue.mesh import BROKER_MESSAGES, MESH_DELIVERIES
 from tests.pipeline.brokers.dying import BUCKET_SIZE, ROUND_NUMBERS

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from parley.pipeline.brokers.bronze_deliveries import observe_deliveries
+from parley.pipeline.brokers.bronze_messages import take_messages
 from parley.pipeline.brokers.gold import count_deliveries
 from parley.pipeline.brokers.members import take_members
-from parley.pipeline.brokers.observing import observe_deliveries
 from parley.pipeline.brokers.silver import build_mesh_silver
 from parley.pipeline.brokers.stores import BrokerRef
-from parley.pipeline.brokers.taking import take_messages
 from parley.pipeline.lake import Lake
 from parley.pipeline.lake.catalogue.mesh import DELIVERY_TIMES
 from parley.pipeline.progress import Progress

@@ -8,7 +8,7 @@ from parley.core.errors import InvalidInput
 from parley.pipeline.lake import Lake
 from parley.pipeline.progress import Progress
 from parley.pipeline.report.findings import Findings
-from parley.pipeline.report.making import make_report, report_path
+from parley.pipeline.report.report_file import make_report, report_path
 
 
 def run_report(place: Place, progress: Progress, out: Path | None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from parley.pipeline.hubs import HubRef
 from parley.pipeline.ingest import ingest
 from parley.pipeline.lake import Lake
 from parley.pipeline.progress import Progress
-from parley.pipeline.report.making import make_report
+from parley.pipeline.report.report_file import make_report
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

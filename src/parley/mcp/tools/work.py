@@ -14,7 +14,7 @@ from msgspec import Meta
 from parley.client import AsyncClient
 from parley.core.errors import IdempotencyKeyReused, InvalidInput, Refused
 from parley.core.limits import PAGE_LIMIT_MAX
-from parley.mcp.chosen import chosen_before, forget_chosen, keep_chosen
+from parley.mcp.choices import chosen_before, forget_chosen, keep_chosen
 from parley.mcp.context import AgentContext
 from parley.mcp.link import key_of_part, new_key
 from parley.mcp.results import Entry, Result, listing

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parley.core.pipeline_errors import LakeConflict
-from parley.pipeline.brokers import observing, taking
+from parley.pipeline.brokers import bronze_deliveries, bronze_messages
 from parley.pipeline.brokers.rows import moments, read_rows, write_rows
 from parley.pipeline.lake.catalogue.mesh import BROKER_DELIVERIES, BROKER_MESSAGES, MESH_DELIVERIES, MESH_MESSAGES
 from parley.pipeline.lake.commit import (
@@ -67,7 +67,7 @@ def _until_won(lake: Lake, build: Any, built: MeshBuilt) -> None:
 def _build_messages(lake: Lake, built: MeshBuilt) -> None:
     version = table_version(lake, BROKER_MESSAGES)
     stands = read_cursors(lake, MESH_MESSAGES, table_version(lake, MESH_MESSAGES))
-    reached = _cursors(lake, version, taking.CURSOR_PREFIX)
+    reached = _cursors(lake, version, bronze_messages.CURSOR_PREFIX)
     news = {name: last for name, last in reached.items() if last > stands.get(name, 0)}
     if not news:
         return
@@ -93,7 +93,7 @@ def _cursors(lake: Lake, version: int, prefix: str) -> dict[str, int]:
 
 def _messages(lake: Lake, version: int, cursor: str, lo: int, hi: int) -> Any:
     """The messages of one mesh and epoch that came after a number, as silver has them."""
-    broker_id, epoch, mesh_id = cursor.removeprefix(taking.CURSOR_PREFIX).split(".", 2)
+    broker_id, epoch, mesh_id = cursor.removeprefix(bronze_messages.CURSOR_PREFIX).split(".", 2)
     of_mesh: Any = (
         (pc.field("broker_id") == broker_id)
         & (pc.field("epoch") == int(epoch))
@@ -107,7 +107,7 @@ def _messages(lake: Lake, version: int, cursor: str, lo: int, hi: int) -> Any:
         return numbers and bounds_meet(entry, "broker_id", at_least=broker_id, at_most=broker_id)
 
     rows = read_rows(lake, BROKER_MESSAGES, version=version, may_hold=may_hold, condition=of_mesh)
-    derived = {"accepted_at": moments(rows["accepted_ms"]), "day": taking.days(rows["accepted_ms"])}
+    derived = {"accepted_at": moments(rows["accepted_ms"]), "day": bronze_messages.days(rows["accepted_ms"])}
     schema = MESH_MESSAGES.schema
     return pa.table([derived[name] if name in derived else rows[name] for name in schema.names], schema=schema)
 
@@ -140,7 +140,7 @@ def _changed_buckets(lake: Lake, version: int, stands: Mapping[str, int]) -> set
     buckets: set[str] = set()
     for entry in live_files(open_table(lake, BROKER_DELIVERIES, version), WHOLE).values():
         bucket = str(entry["partition"]["bucket"])
-        name = observing.cursor_name(bucket.rpartition("-")[0])
+        name = bronze_deliveries.cursor_name(bucket.rpartition("-")[0])
         if name in stands and bounds_meet(entry, "observation", at_least=stands[name] + 1):
             buckets.add(bucket)
     return buckets
@@ -151,8 +151,8 @@ def _deliveries(lake: Lake, version: int, bucket: str) -> Any:
     seen = read_rows(
         lake, BROKER_DELIVERIES, version=version, may_hold=lambda entry: entry["partition"]["bucket"] == bucket
     )
-    last = observing.last_seen(seen)
-    firsts = observing.first_seen(seen)
+    last = bronze_deliveries.last_seen(seen)
+    firsts = bronze_deliveries.first_seen(seen)
     arrow: Any = pc
     delivered = arrow.equal(last["state"], "delivered")
     taken = arrow.subtract(last["settled_ms"], last["queued_ms"])

@@ -17,7 +17,7 @@ from parley.pipeline.fold.current import (
 )
 from parley.pipeline.fold.facts import Archive, Facts, read_archives, read_facts
 from parley.pipeline.fold.history import message_versions, moves, topic_titles
-from parley.pipeline.fold.judging import REASONS, Known, accepted, quarantined
+from parley.pipeline.fold.quarantine import REASONS, Known, accepted, quarantined
 
 __all__ = [
     "REASONS",

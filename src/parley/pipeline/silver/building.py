@@ -17,8 +17,8 @@ from parley.pipeline.lake.commit import ensure_table
 from parley.pipeline.lake.place import Lake
 from parley.pipeline.session import release_memory
 from parley.pipeline.silver.inline import INLINE_EVENTS, build_inline
-from parley.pipeline.silver.judging import judge
 from parley.pipeline.silver.merging import Merged, News, merge
+from parley.pipeline.silver.quarantine import judge
 from parley.pipeline.silver.reading import (
     Marks,
     bronze_marks,

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from parley.pipeline.audit.brokers.copies import Moment
 from parley.pipeline.audit.brokers.store_checks import DAY_MS, KEPT_DAYS_MIN, removed_by_the_broker
 from parley.pipeline.audit.findings import Finding
+from parley.pipeline.brokers.bronze_messages import cursor_name
 from parley.pipeline.brokers.ranges import MessageRange, read_bounds, read_messages, split
 from parley.pipeline.brokers.reading import quoted
 from parley.pipeline.brokers.rows import read_rows
 from parley.pipeline.brokers.schema import STORED_MESSAGES
-from parley.pipeline.brokers.taking import cursor_name
 from parley.pipeline.lake.catalogue.mesh import BROKER_MESSAGES
 from parley.pipeline.lake.commit import open_table
 from parley.pipeline.lake.place import Lake

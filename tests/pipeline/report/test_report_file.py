@@ -16,7 +16,7 @@ from parley.pipeline.lake.catalogue import silver
 from parley.pipeline.lake.catalogue.bronze import EVENTS
 from parley.pipeline.report.checks import all_checks, audit_path
 from parley.pipeline.report.findings import Findings
-from parley.pipeline.report.making import make_report, report_path
+from parley.pipeline.report.report_file import make_report, report_path
 from tests.pipeline.gold import worlds
 from tests.pipeline.gold.lakes import count, put
 from tests.pipeline.gold.worlds import HUB, event, ts

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from parley.core.events import EVENTS
 from parley.pipeline.fold.facts import Facts
 from parley.pipeline.fold.payloads import CHANGES, named
+from parley.pipeline.fold.refusals import fault, refusals
 from parley.pipeline.fold.shapes import seen
-from parley.pipeline.fold.walking import fault, refusals
 
 REASONS: Final = {
     "unknown_name": "the name is in no catalogue: a newer hub wrote it, or nobody",

@@ -39,7 +39,7 @@ def member(slug: str, seed: bytes = b"\1" * 32) -> Membership:
     )
 
 
-class Desk:
+class ServedDaemon:
     """A running daemon and a client for each transport."""
 
     def __init__(self, home: DaemonHome, settings: DaemonSettings) -> None:
@@ -116,4 +116,4 @@ class Desk:
         self._logging.close()
 
 
-MakeDesk = Callable[..., Awaitable[Desk]]
+MakeServed = Callable[..., Awaitable[ServedDaemon]]

@@ -14,13 +14,13 @@ from parley.broker.rules.messages import redeliver
 from parley.broker.rules.retention import sweep
 from parley.core.clock import ManualClock
 from parley.core.pipeline_errors import LakeConflict
-from parley.pipeline.brokers import observing, taking
+from parley.pipeline.brokers import bronze_deliveries, bronze_messages
+from parley.pipeline.brokers.bronze_deliveries import observe_deliveries
+from parley.pipeline.brokers.bronze_messages import take_messages
 from parley.pipeline.brokers.members import take_members
-from parley.pipeline.brokers.observing import observe_deliveries
 from parley.pipeline.brokers.rows import read_rows
 from parley.pipeline.brokers.silver import build_mesh_silver
 from parley.pipeline.brokers.stores import BrokerRef, find_brokers
-from parley.pipeline.brokers.taking import take_messages
 from parley.pipeline.lake import Lake
 from parley.pipeline.lake.catalogue.mesh import (
     BROKER_DELIVERIES,
@@ -75,14 +75,14 @@ def test_every_message_is_taken_once_however_often_it_is_asked_for(world: World,
 def test_two_runs_at_once_take_each_message_once(world: World, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other run commits while this one has written its files and is about to."""
     world.talk(10)
-    commit, others = taking.commit, [take_messages]
+    commit, others = bronze_messages.commit, [take_messages]
 
     def commit_late(*args: Any, **how: Any) -> int:
         if others:
             assert others.pop()(lake, brokers(world)).messages == 11
         return commit(*args, **how)
 
-    monkeypatch.setattr(taking, "commit", commit_late)
+    monkeypatch.setattr(bronze_messages, "commit", commit_late)
     report = take_messages(lake, brokers(world))
     assert (report.messages, report.conflicts) == (0, 1)
     assert bronze(lake) == world.rows(_HISTORY)
@@ -99,7 +99,7 @@ def test_a_run_that_fails_before_its_commit_leaves_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(taking, "commit", fail)
+        patched.setattr(bronze_messages, "commit", fail)
         with pytest.raises(KeyboardInterrupt):
             take_messages(lake, brokers(world))
     assert [*Path(lake.path(BROKER_MESSAGES)).rglob("*.parquet")] == []
@@ -112,7 +112,7 @@ def test_a_run_gives_up_when_others_always_win(world: World, lake: Lake, monkeyp
     def lose(*_: Any, **__: Any) -> int:
         raise LakeConflict("no")
 
-    monkeypatch.setattr(taking, "commit", lose)
+    monkeypatch.setattr(bronze_messages, "commit", lose)
     with pytest.raises(LakeConflict):
         take_messages(lake, brokers(world))
 
@@ -257,14 +257,14 @@ def test_two_looks_at_once_see_each_change_once(world: World, lake: Lake, monkey
     world.talk(4)
     count = world.counts()["delivery_queue"]
     (broker,) = brokers(world)
-    commit, others = observing.commit, [observe_deliveries]
+    commit, others = bronze_deliveries.commit, [observe_deliveries]
 
     def commit_late(*args: Any, **how: Any) -> int:
         if others:
             assert others.pop()(lake, [broker])[broker.broker_id].changed == count
         return commit(*args, **how)
 
-    monkeypatch.setattr(observing, "commit", commit_late)
+    monkeypatch.setattr(bronze_deliveries, "commit", commit_late)
     assert observe_deliveries(lake, [broker])[broker.broker_id] == (0, 1)
     assert read_rows(lake, BROKER_DELIVERIES).num_rows == count
 

@@ -47,7 +47,7 @@ def signed_hello(member: Member, challenge: Challenge, instance: str = "i1", hos
     return Hello(**{**values, **changes})
 
 
-class Desk:
+class DrivenMesh:
     """A mesh of Ann (its owner), Bob and Cid, and all that connects to it."""
 
     def __init__(self, store: BrokerStore, clock: ManualClock, instance: str = "b1") -> None:
@@ -97,8 +97,8 @@ class Desk:
 class Line:
     """One connection as its daemon hears it."""
 
-    def __init__(self, desk: Desk, session: Session) -> None:
-        self.desk = desk
+    def __init__(self, driven: DrivenMesh, session: Session) -> None:
+        self.driven = driven
         self.session = session
         self.heard: list[FromBroker] = []
         self.closed: int | None = None
@@ -117,7 +117,7 @@ class Line:
         return [each for each in self.heard if isinstance(each, kind)]
 
     def say(self, frame: FromDaemon) -> None:
-        self.perform(self.session.on_frame(frame, self.desk.now))
+        self.perform(self.session.on_frame(frame, self.driven.now))
 
     def request(self, method: str, **params: Any) -> Answer:
         self.say(Request(7, method, params))
@@ -140,8 +140,8 @@ class Line:
 
     def hang_up(self) -> None:
         """The socket is gone."""
-        self.desk.fanout.remove(self.session.connection_id)
-        del self.desk.lines[self.session.connection_id]
+        self.driven.fanout.remove(self.session.connection_id)
+        del self.driven.lines[self.session.connection_id]
         self.perform(self.session.on_closed())
 
     def settle(self) -> None:
@@ -155,7 +155,7 @@ class Line:
             self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
-        desk, session = self.desk, self.session
+        driven, session = self.driven, self.session
         match effect:
             case Reply(frame):
                 self.heard.append(frame)
@@ -165,21 +165,21 @@ class Line:
             case Ask() if self.held is not None:
                 self.held.append(effect)
             case Ask(token, rule):
-                (outcome,) = desk.store.commit([rule])
-                self.perform(session.on_result(token, outcome, desk.now))
+                (outcome,) = driven.store.commit([rule])
+                self.perform(session.on_result(token, outcome, driven.now))
             case Joined(mesh_id, member_id, replaced):
-                desk.fanout.add(session.connection_id, mesh_id, member_id)
+                driven.fanout.add(session.connection_id, mesh_id, member_id)
                 for each in replaced:
-                    if each in desk.lines:
-                        desk.lines[each].perform(desk.lines[each].session.on_replaced())
+                    if each in driven.lines:
+                        driven.lines[each].perform(driven.lines[each].session.on_replaced())
             case Wake(member_ids):
-                desk.wake(member_ids)
+                driven.wake(member_ids)
             case Expel(member_ids):
-                for connection_id in desk.fanout.of_members(member_ids):
-                    desk.lines[connection_id].perform(desk.lines[connection_id].session.on_expelled())
+                for connection_id in driven.fanout.of_members(member_ids):
+                    driven.lines[connection_id].perform(driven.lines[connection_id].session.on_expelled())
             case Kick(member_ids):
-                for connection_id in desk.fanout.of_members(member_ids):
-                    desk.lines[connection_id].perform(desk.lines[connection_id].session.on_kicked())
+                for connection_id in driven.fanout.of_members(member_ids):
+                    driven.lines[connection_id].perform(driven.lines[connection_id].session.on_kicked())
             case Tell(mesh_id, notice):
-                for connection_id in desk.fanout.of_mesh(mesh_id):
-                    desk.lines[connection_id].perform(desk.lines[connection_id].session.on_notice(notice))
+                for connection_id in driven.fanout.of_mesh(mesh_id):
+                    driven.lines[connection_id].perform(driven.lines[connection_id].session.on_notice(notice))
