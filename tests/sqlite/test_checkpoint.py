@@ -277,7 +277,7 @@ def test_a_writer_without_a_pause_does_not_keep_the_log_from_starting_over(
     """The writer runs what needs its lock; asked for by another connection the lock may never come."""
     writer = Writer(connection, on_committed=lambda _: None)
     writer.start()
-    checkpointer.between_commits = writer.between_commits
+    checkpointer.writer = writer
     writing = threading.Event()
     writing.set()
     number = iter(range(1_000_000))

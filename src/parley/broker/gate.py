@@ -58,6 +58,7 @@ class SqliteGate:
 
     async def stop(self) -> None:
         await self.writer.stop()
+        self._store.leave_log = self.writer.writer.log_is_suspect
 
 
 class LaneGate:

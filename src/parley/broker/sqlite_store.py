@@ -15,7 +15,7 @@ from parley.broker.signals import Signal
 from parley.broker.store import StoreMethods
 from parley.broker.tx import Row, Rule
 from parley.core.clock import Clock, stamp
-from parley.core.errors import DatabaseCorrupt
+from parley.core.errors import DatabaseCorrupt, ParleyError
 from parley.core.ids import IdSource, new_uuid
 from parley.sqlite import (
     Migration,
@@ -27,6 +27,7 @@ from parley.sqlite import (
     load_migrations,
     migrate,
     online_backup,
+    open_reader,
     open_writer,
     run_batch,
 )
@@ -79,6 +80,8 @@ class SqliteStore(StoreMethods):
     def __init__(self, connection: apsw.Connection, clock: Clock, policy: Policy = DEFAULT_POLICY) -> None:
         """``connection`` is that of the file's one writer, at the newest schema."""
         self.connection = connection
+        self.leave_log = False
+        """Whether the end of the store leaves the log beside the file as it is."""
         self.policy = policy
         self.broker_id = _meta(connection, "broker_id")
         self._clock = clock
@@ -99,7 +102,7 @@ class SqliteStore(StoreMethods):
         """Nobody else writes to the file, so there is nothing to hear."""
 
     def close(self) -> None:
-        close_quietly(self.connection)
+        close_quietly(self.connection, leave_log=self.leave_log)
 
 
 def open_sqlite_store(
@@ -115,6 +118,8 @@ def open_sqlite_store(
 
     Raises ``DatabaseCorrupt``, ``SchemaTooNew`` or ``MigrationFailed``.
     """
+    migrations = load_migrations("parley.broker", "schema/sqlite")
+    _refuse_newer(path, migrations, vfs)
     connection = open_writer(path, synchronous=synchronous, vfs=vfs)
     try:
         problems = integrity_check(connection, quick=True)
@@ -122,7 +127,7 @@ def open_sqlite_store(
             raise DatabaseCorrupt(f"{path} is damaged: {problems[0]}", problems=problems)
         migrate(
             connection,
-            load_migrations("parley.broker", "schema/sqlite"),
+            migrations,
             read_version=read_version,
             write_version=lambda each, step: _write_version(each, step, new_id),
             backup=lambda: _back_up(path, clock.now_ms()),
@@ -138,6 +143,22 @@ def read_version(connection: apsw.Connection) -> int:
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone() is None:
         return 0
     return int(_meta(connection, "schema_version"))
+
+
+def _refuse_newer(path: Path, migrations: Sequence[Migration], vfs: str | None) -> None:
+    """Raises ``SchemaTooNew`` before the file is opened for writing, which alone may change it."""
+    if not path.exists():
+        return
+    try:
+        connection = open_reader(path, vfs=vfs)
+    except ParleyError:
+        return  # it is damaged, which the writer says
+    try:
+        migrate(connection, migrations, read_version=read_version, write_version=lambda each, step: None, target=0)
+    except (apsw.Error, ValueError):
+        return
+    finally:
+        close_quietly(connection)
 
 
 def _write_version(connection: apsw.Connection, step: Migration, new_id: Callable[[], str]) -> None:

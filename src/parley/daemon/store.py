@@ -65,7 +65,7 @@ class DaemonStore:
             for connection, files in zip((self._outbox, self._inbox), self._files, strict=True)
         )
         for checkpointer, writer in zip(self._checkpointers, (self.outbox, self.inbox), strict=True):
-            checkpointer.between_commits = writer.writer.between_commits
+            checkpointer.writer = writer.writer
             checkpointer.start()
         self._outbox_reader = open_reader(home.outbox, immutable_fallback=False)
         self._inbox_reader = open_reader(home.inbox, immutable_fallback=False)
@@ -107,8 +107,9 @@ class DaemonStore:
         finished = [await self.outbox.stop(timeout=timeout), await self.inbox.stop(timeout=timeout)]
         for checkpointer in self._checkpointers:
             checkpointer.stop(timeout=timeout)
-        for connection in (self._outbox_reader, self._inbox_reader, self._outbox, self._inbox):
-            close_quietly(connection)
+        for part in self.parts:
+            close_quietly(part.reader)
+            close_quietly(part.connection, leave_log=part.writer.writer.log_is_suspect)
         for files in self._files:
             files.close()
         return all(finished)

@@ -107,7 +107,7 @@ class Hub:
             on_lost=self._files_lost,
             on_death=self._writer_died,
         )
-        self.checkpointer.between_commits = self.store.writer.writer.between_commits
+        self.checkpointer.writer = self.store.writer.writer
         self.feed = Feed(self.store.read(queries.latest_event_id), settings.websocket.queue_max)
         self.moves = Moves(self)
         self.derived = Derived(self, plugins)
@@ -263,6 +263,7 @@ class Hub:
             return
         self.failure = error
         self.store.writer.refuse_with = error
+        self.store.writer.writer.log_is_suspect = True
         self.log.error("database_corrupt", problem=str(error))
         self._stop("corrupt")
         try:

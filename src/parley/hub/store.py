@@ -111,7 +111,7 @@ class Store:
             close_quietly(self._slow.get())
         close_quietly(self._reading)
         if finished:
-            close_quietly(self._writing)
+            close_quietly(self._writing, leave_log=self.writer.writer.log_is_suspect)
             self._files.close()
         return finished
 

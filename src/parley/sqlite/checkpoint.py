@@ -17,7 +17,6 @@ and again: once the reader that held it has gone, nobody waits for longer than t
 """
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -28,6 +27,7 @@ from parley.core.clock import Clock
 from parley.core.errors import ParleyError, ShuttingDown
 from parley.sqlite.connect import Synchronous, close_quietly, open_writer
 from parley.sqlite.faults import translate
+from parley.sqlite.writer import Writer
 
 Mode = Literal["passive", "restart", "truncate"]
 
@@ -80,10 +80,6 @@ def checkpoint_once(connection: apsw.Connection, mode: Mode) -> CheckpointResult
     return CheckpointResult(mode, log_frames, moved_frames)
 
 
-def _at_once(errand: Callable[[], CheckpointResult]) -> CheckpointResult:
-    return errand()
-
-
 def wal_bytes(path: Path) -> int:
     """The size of the log's file beside this database; 0 when there is none."""
     try:
@@ -111,8 +107,8 @@ class Checkpointer:
         """Watches the commits of ``writer`` and opens a connection of its own, so a file that cannot be opened is an
         error here. Both happen before any write: construct it before the writer's thread starts. ``wal_bytes_max`` is
         the size above which the caller refuses writes."""
-        self.between_commits: Callable[[Callable[[], CheckpointResult]], CheckpointResult] = _at_once
-        """How to run what must not race the writer; set it to the writer's own ``between_commits``."""
+        self.writer: Writer | None = None
+        """Who commits, if that is a thread: it runs what must not race it, and knows whether the log is whole."""
         self.last: CheckpointResult | None = None
         self.failures_in_a_row = 0
         self.failures_total = 0
@@ -170,6 +166,8 @@ class Checkpointer:
         if mode is None:
             return None
         self._ran_at, self._written_at_run = now, written
+        if not self._log_is_whole():
+            return None
         result = self._record(checkpoint_once(self._connection, "passive"))
         if mode != "passive" and result.error is None:
             self._record(checkpoint_once(self._connection, "passive"))  # what was committed during the first
@@ -178,9 +176,17 @@ class Checkpointer:
             self._log_bytes = 0  # the next commit starts over, or else is counted too high, never too low
         return result
 
-    def _without_writer(self, mode: Mode) -> CheckpointResult:
+    def _log_is_whole(self) -> bool:
         try:
-            return self.between_commits(lambda: checkpoint_once(self._connection, mode))
+            return self.writer is None or self.writer.log_is_whole()
+        except ParleyError:  # the writer has ended
+            return False
+
+    def _without_writer(self, mode: Mode) -> CheckpointResult:
+        if self.writer is None:
+            return checkpoint_once(self._connection, mode)
+        try:
+            return self.writer.between_commits(lambda: checkpoint_once(self._connection, mode))
         except ShuttingDown:  # the end of a life empties the log anyway
             return CheckpointResult(mode, -1, 0)
 
@@ -224,4 +230,4 @@ class Checkpointer:
             while not self._stopping.wait(POLL_SECONDS):
                 self.poll()
         finally:
-            close_quietly(self._connection)
+            close_quietly(self._connection, leave_log=self.writer is not None and self.writer.log_is_suspect)

@@ -104,10 +104,16 @@ def open_reader(
         return _open(f"{address}?mode=ro&immutable=1", flags, pragmas, vfs)
 
 
-def close_quietly(connection: apsw.Connection | None) -> None:
-    """Closes a connection on a path where another error is already on its way."""
+def close_quietly(connection: apsw.Connection | None, *, leave_log: bool = False) -> None:
+    """Closes a connection on a path where another error is already on its way.
+
+    The last one that closes moves the log into the database. ``leave_log`` keeps it from that: SQLite would move a hole
+    where commits were as well, and destroy what was sound.
+    """
     if connection is not None:
         with contextlib.suppress(apsw.Error):
+            if leave_log:
+                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.close()
 
 

@@ -3,9 +3,10 @@
 A commit goes to the write-ahead log, whatever became of the file's name: a database or a log that was removed or
 replaced takes commits that nobody will ever find. So the writer looks after each commit, before anybody is answered.
 
-A log that was cut short is long enough again after the next commit, with a hole where commits were. So its head and its
-last frame before this commit are compared with what was read after that one. A log that SQLite itself has started over
-has a new head. The database may get shorter when pages are given back: then each page that it lacks must be in the log.
+A log that was cut short is long enough again after the next commit, with a hole where commits were. So its last frame
+before this commit is compared with what was read after that one. When SQLite itself starts the log over, head and
+frames get new salts. The database may get shorter when pages are given back: then each page that it lacks must be in
+the log.
 
 What this does not see: bytes that were changed in place, a log that is cut in the midst of the very commit that is
 being written, and a database that is cut and, before anybody looks, made longer again by a checkpoint.
@@ -25,6 +26,9 @@ LOG_HEAD_BYTES: Final = 32
 FRAME_HEAD_BYTES: Final = 24
 _MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _PAGE_NUMBER_BYTES: Final = 4
+_SALTS: Final = slice(8, 16)
+"""In the head of a frame: which run of the log it belongs to."""
+_SALTS_OF_LOG: Final = slice(16, 24)
 INDEX_SECONDS: Final = 1.0
 """How often the index is looked at. It holds no commit; other processes need it to agree with ours."""
 _LOCK_BYTE: Final = 0x4000_0000
@@ -51,7 +55,7 @@ class FileWatch:
         self._log = _identity(os.fstat(self._log_descriptor))
         self._database_bytes = path.stat().st_size
         self._frames = 0
-        self._head = self._last_frame = b""
+        self._last_frame = b""
         self._is_whole()
 
     def close(self) -> None:
@@ -89,22 +93,25 @@ class FileWatch:
     def _is_whole(self) -> bool:
         """Whether the log still has what it had, or was started over by SQLite, and is as long as it must be.
 
-        If so, its head and its last frame are remembered.
+        If so, its last frame is remembered.
         """
         frames = self._frames_now()
         size = self._stat(self._log_path, self._log).st_size
         if not frames:
-            self._frames, self._head, self._last_frame = 0, b"", b""
+            self._frames, self._last_frame = 0, b""
             return True
         if size < LOG_HEAD_BYTES + frames * self._frame_bytes:
             return False
-        head = os.pread(self._log_descriptor, LOG_HEAD_BYTES, 0)
-        if head == self._head:
-            if self._frame(self._frames) != self._last_frame:
+        last = self._frame(frames)
+        if self._frames and last[_SALTS] == self._last_frame[_SALTS]:
+            before = last if frames == self._frames else self._frame(self._frames)
+            if before != self._last_frame:
                 return False
-        elif head[: len(_MAGIC[0])] not in _MAGIC:
-            return False
-        self._frames, self._head, self._last_frame = frames, head, self._frame(frames)
+        else:
+            head = os.pread(self._log_descriptor, LOG_HEAD_BYTES, 0)
+            if head[: len(_MAGIC[0])] not in _MAGIC or head[_SALTS_OF_LOG] != last[_SALTS]:
+                return False
+        self._frames, self._last_frame = frames, last
         return True
 
     def _frame(self, number: int) -> bytes:

@@ -68,6 +68,8 @@ class Writer:
         """
         self.refuse_with: ParleyError | None = None
         """The gate: while set, every submit is refused with it (log too large, disk nearly full, database damaged)."""
+        self.log_is_suspect = False
+        """Set once the log may have a hole. Nothing of it may be moved into the database any more."""
         self.commits = 0
         self.last_commit_seconds = 0.0
         """How long the last batch took, its sync to disk included; set before ``on_committed`` is called."""
@@ -150,10 +152,17 @@ class Writer:
             self._changed.notify()
         return waiter.result()
 
+    def log_is_whole(self) -> bool:
+        """Looks, between two commits, whether the log may be moved into the database."""
+        self.between_commits(lambda: self._look([]))
+        return not self.log_is_suspect
+
     def give_up(self, lost: FilesLost) -> None:
         """Writes nothing any more, and answers no commit that is under way: its files are lost."""
         if self._lost is None:
             self._lost = lost
+            if lost.details["reason"] == "cut short":
+                self.log_is_suspect = True
             if self._on_lost is not None:
                 self._on_lost(lost)
 
@@ -223,6 +232,8 @@ class Writer:
         for outcome, (_, waiter) in zip(outcomes, taken, strict=True):
             outcome.waiter = waiter
         damage = next((each.error for each in outcomes if isinstance(each.error, DatabaseCorrupt)), None)
+        if damage is not None:
+            self.log_is_suspect = True
         if damage is not None and self._on_corrupt is not None:
             self._on_corrupt(damage)
         self._deliver(outcomes)

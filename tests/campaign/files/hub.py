@@ -15,7 +15,7 @@ from bench.load.hub import Hub
 from bench.load.process import NotReady
 from parley.core.errors import ParleyError
 from parley.core.exits import Exit
-from parley.sqlite import open_reader
+from parley.sqlite import checkpoint_once, open_reader, open_writer
 from parley.workspace.layout import Workspace
 from tests.campaign.files.strike import Act, Strike, before, give_away, hit, strike
 from tests.campaign.forked import ForkedHub, ForkedStart
@@ -80,6 +80,7 @@ async def hub_round(
     loading = asyncio.create_task(load.run())
     try:
         await until(lambda: len(load.sent) >= ACKS_BEFORE)
+        in_database = _move_log(hub.database, load)
         await asyncio.sleep(rng.uniform(0, MOMENT_SECONDS))
         done = strike(place / ".parley", rng) if act is None else hit(hub.database, act, rng)
         moment = time.monotonic()
@@ -92,17 +93,32 @@ async def hub_round(
         await loading
     problems = [f"refused with {name}" for name in load.refused if name not in SAID]
     problems += done.end_problems(code, by_itself=by_itself, stuck=stuck)
-    problems += _judge(place, load, done, moment)
+    problems += _judge(place, load, done, moment, in_database)
     return done, problems
 
 
-def _judge(place: Path, load: Load, done: Strike, moment: float) -> list[str]:
+def _move_log(database: Path, load: Load) -> set[str]:
+    """Has the log moved into the database; the posts that are there now for certain."""
+    acknowledged = set(load.sent)
+    connection = open_writer(database)
+    try:
+        result = checkpoint_once(connection, "passive")
+    finally:
+        connection.close()
+    return acknowledged if result.complete else set()
+
+
+def _judge(place: Path, load: Load, done: Strike, moment: float, in_database: set[str]) -> list[str]:
     database = place / ".parley" / "db.sqlite3"
     if done.destroys:
         lost = _lost(database, load)
-        after = [key for key in lost if load.sent[key] > moment]
-        return [f"{len(after)} posts were sent after it, acknowledged and lost"] if after else []
-    problems: list[str] = []
+        problems: list[str] = []
+        if after := [key for key in lost if load.sent[key] > moment]:
+            problems.append(f"{len(after)} posts were sent after it, acknowledged and lost")
+        if done.kind == "log" and (sound := in_database.intersection(lost)):
+            problems.append(f"{len(sound)} posts are lost that were in the database")
+        return problems
+    problems = []
     if done.act == "read_only" and done.path.exists() and done.path in Workspace(place, place / ".parley").written:
         refused = ForkedStart(place, before=before(place))
         refused.outcome()

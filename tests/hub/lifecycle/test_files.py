@@ -1,5 +1,6 @@
 """A hub and its files: nobody else writes them, and none of them vanishes unnoticed."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,13 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from parley.core.exits import Exit
+from parley.wire.server_file import ServerFile
+from parley.workspace import discovery
 from parley.workspace.layout import Workspace
 from tests.hub.hubs import rows
+from tests.hub.lifecycle.here import run_here, stop_at_once
 from tests.hub.lifecycle.processes import DEADLINE_SECONDS, HubProcess, created, make_topic, mode, post, until
 from tests.ordinary import Ordinary, ordinary_user
+from tests.workspace.databases import make_agentlip
 
 
 @pytest.fixture
@@ -90,8 +96,8 @@ def test_h1_a_start_asks_the_hub_that_is_announced_though_every_lock_is_gone(
     for path in (hub.workspace.lock, hub.workspace.db):
         path.unlink()
     code, said = second()
-    assert code in (Exit.ALREADY_RUNNING, Exit.OK)
-    assert said["details"]["pid"] == first["pid"] if code else not answers(first)
+    assert code in (Exit.ALREADY_RUNNING, Exit.CORRUPT)
+    assert said["details"]["pid"] == first["pid"] if code == Exit.ALREADY_RUNNING else not answers(first)
     assert hub.ended() == Exit.WORKSPACE_UNSAFE
 
 
@@ -122,14 +128,15 @@ def test_h2_a_database_that_cannot_be_written_refuses_the_start_and_doctor_names
 
 
 @pytest.mark.parametrize(
-    "closed", [".parley", ".parley/locks", ".parley/spool", ".parley/logs", ".parley/logs/hub.log"]
+    "closed",
+    [".parley", ".parley/locks", ".parley/spool", ".parley/logs", ".parley/logs/hub.log", ".parley/token"],
 )
 def test_h10_a_folder_that_cannot_be_written_refuses_the_start_with_25(user: Ordinary, closed: str) -> None:
     place = ("--workspace", str(user.folder))
     assert user.parley("up", "--detach", *place)[0] == Exit.OK
     assert user.parley("down", *place)[0] == Exit.OK
     path = user.folder / closed
-    path.chmod(0o555 if path.is_dir() else 0o444)
+    path.chmod(0o555 if path.is_dir() else 0o000 if path.name == "token" else 0o444)
     for words in (("up", "--detach"), ("up",)):
         code, said = user.parley(*words, *place)
         assert (code, said.get("code")) == (Exit.WORKSPACE_UNSAFE, "WORKSPACE_UNSAFE"), words
@@ -194,6 +201,27 @@ def test_h3_no_commit_is_acknowledged_when_a_file_of_the_database_is_lost(
     assert [line for line in hub.log if line["msg"] in ("files_lost", "database_corrupt")]
 
 
+@pytest.mark.parametrize("destroy", [cut_log, empty_log])
+def test_h3_what_is_in_the_database_outlives_a_log_that_is_cut_short(
+    hub: HubProcess, destroy: Callable[[Workspace], None]
+) -> None:
+    """SQLite would move the hole that the next commit leaves in the log into the database when it closes."""
+    hub.start()
+    with hub.client() as client:
+        topic = make_topic(client)
+        kept = {created(post(client, topic, f"kept {number} {'x' * 4096}"))["message"]["id"] for number in range(20)}
+        parley("doctor", "--checkpoint", "--workspace", str(hub.root))
+        for number in range(20):
+            created(post(client, topic, f"in the log {number} {'x' * 4096}"))
+        destroy(hub.workspace)
+        with contextlib.suppress(httpx.TransportError):
+            post(client, topic, "lost")
+    hub.ended()
+    hub.start()
+    assert kept <= {found for (found,) in rows(hub.workspace, "SELECT id FROM messages")}
+    assert rows(hub.workspace, "PRAGMA integrity_check") == [("ok",)]
+
+
 def test_h3_a_hub_whose_index_is_removed_ends_within_seconds(hub: HubProcess) -> None:
     """The index holds no commit, so it is looked at once a second and not with each of them."""
     hub.start()
@@ -223,7 +251,35 @@ def test_h3_what_was_acknowledged_before_the_log_was_removed_is_kept(
 
 
 def warnings_about(hub: HubProcess, path: Path) -> int:
-    return sum(line["level"] == "warning" and str(path) in line.get("problem", "") for line in hub.log)
+    told = (f"{line.get('path', '')} {line.get('problem', '')}" for line in hub.log if line["level"] == "warning")
+    return sum(str(path) in each for each in told)
+
+
+@pytest.mark.parametrize("adopted", [False, True])
+def test_a_hub_that_lost_its_folder_leaves_what_its_successor_wrote(tmp_path: Path, adopted: bool) -> None:
+    workspace = make_agentlip(tmp_path, fts=False) if adopted else discovery.create(tmp_path)
+    successors = (workspace.server_file, workspace.lock.parent / "writer.lock")
+
+    def replace_folder(_: ServerFile) -> None:
+        workspace.state.rename(tmp_path / "moved")
+        workspace.lock.parent.mkdir(parents=True)
+        for path in successors:
+            path.write_text("of another hub")
+
+    assert run_here(tmp_path, replace_folder)[0] == Exit.WORKSPACE_UNSAFE
+    assert [path.read_text() for path in successors] == ["of another hub"] * 2
+
+
+def test_a_hub_removes_no_announcement_but_its_own(tmp_path: Path) -> None:
+    workspace = discovery.create(tmp_path)
+
+    def announce_another(server: ServerFile) -> None:
+        another = msgspec.structs.replace(server, instance_id="another")
+        workspace.server_file.write_bytes(msgspec.json.encode(another))
+        stop_at_once(server)
+
+    assert run_here(tmp_path, announce_another)[0] == Exit.OK
+    assert b"another" in workspace.server_file.read_bytes()
 
 
 def test_h4_server_json_and_the_token_are_written_again_with_one_warning_each(hub: HubProcess) -> None:
@@ -235,10 +291,12 @@ def test_h4_server_json_and_the_token_are_written_again_with_one_warning_each(hu
     assert hub.server == server
     assert workspace.token.read_text().strip() == server["auth_token"]
     assert mode(workspace.server_file) == mode(workspace.token) == 0o600
-    workspace.server_file.write_text("")
-    until(lambda: bool(workspace.server_file.read_text()))
+    for path in (workspace.server_file, workspace.token):
+        path.write_text("")
+    until(lambda: bool(workspace.server_file.read_text() and workspace.token.read_text()))
+    assert workspace.token.read_text().strip() == server["auth_token"]
     assert hub.server == server
     until(lambda: warnings_about(hub, workspace.server_file) == 2)  # one for each time
-    assert warnings_about(hub, workspace.token) == 1
+    until(lambda: warnings_about(hub, workspace.token) == 2)
     assert parley("status", "--workspace", str(hub.root))[0] == Exit.OK
     assert hub.stop() == Exit.OK
