@@ -143,7 +143,7 @@ def sqlite_script(connection: apsw.Connection) -> str:
         columns = [row[1] for row in dump(connection, f"PRAGMA table_info({name})")]
         quoted = " || ', ' || ".join(f"quote({column})" for column in columns)
         lines += _inserts(name, columns, (values for (values,) in dump(connection, f"SELECT {quoted} FROM {name}")))
-    rest = dump(connection, "SELECT sql FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL")
+    rest = dump(connection, "SELECT sql FROM sqlite_schema WHERE type <> 'table' AND sql IS NOT NULL")
     lines += [f"{sql};" for (sql,) in rest]
     version = dump(connection, "PRAGMA user_version")[0][0]
     return "\n".join([*lines, f"PRAGMA user_version={version};"])

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 import apsw
 
 from parley.wire.daemon_home import DaemonHome
-from tests.daemon.desk import Desk, MakeDesk
+from tests.daemon.served_daemon import MakeServed, ServedDaemon
 from tests.mesh_fixtures import FOLDER
 from tests.workspace.databases import run_script
 
@@ -16,30 +16,30 @@ LARGE = "x" * 40_000
 SECONDS = 60
 
 
-async def fill(desk: Desk) -> list[str]:
+async def fill(served: ServedDaemon) -> list[str]:
     """Sends until the outbox takes nothing more; the ids that it took."""
     taken: list[str] = []
     async with asyncio.timeout(SECONDS):
         while True:
-            answer = await desk.send(message=LARGE)
+            answer = await served.send(message=LARGE)
             if answer.status_code == 507:
                 return taken
             assert answer.status_code == 202, answer.text
             taken.append(answer.json()["id"])
 
 
-async def give_up(desk: Desk, taken: list[str]) -> None:
+async def give_up(served: ServedDaemon, taken: list[str]) -> None:
     """Drops all these messages and forgets what they said."""
     for each in taken:
-        assert (await desk.unix.post("/v1/outbox/drop", json={"id": each, "force": True})).status_code == 200
-    await prune(desk, len(taken))
+        assert (await served.unix.post("/v1/outbox/drop", json={"id": each, "force": True})).status_code == 200
+    await prune(served, len(taken))
 
 
-async def prune(desk: Desk, count: int) -> None:
+async def prune(served: ServedDaemon, count: int) -> None:
     pruned = 0
     async with asyncio.timeout(SECONDS):
         while pruned < count:  # what was given up in this very millisecond is not yet old
-            pruned += (await desk.unix.post("/v1/outbox/prune", json={"older_than_days": 0})).json()["pruned"]
+            pruned += (await served.unix.post("/v1/outbox/prune", json={"older_than_days": 0})).json()["pruned"]
 
 
 async def becomes(condition: Callable[[], bool]) -> bool:
@@ -51,31 +51,38 @@ async def becomes(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-async def test_m7_a_full_outbox_that_is_pruned_takes_messages_again(make_desk: MakeDesk) -> None:
+async def test_m7_a_full_outbox_that_is_pruned_takes_messages_again(make_served: MakeServed) -> None:
     limits = {"outbox": {"bytes_max": MIB}}
-    desk = await make_desk(**limits)
-    taken = await fill(desk)
+    served = await make_served(**limits)
+    taken = await fill(served)
     assert len(taken) > 5
-    await give_up(desk, taken)
-    assert (await desk.send(message="small")).status_code == 202
-    taken = await fill(desk)
-    await desk.close()
-    again = await make_desk(empty=True, **limits)
+    await give_up(served, taken)
+    assert (await served.send(message="small")).status_code == 202
+    taken = await fill(served)
+    await served.close()
+    again = await make_served(empty=True, **limits)
     assert (await again.send(message=LARGE)).status_code == 507
     await give_up(again, taken)
     await again.close()
-    last = await make_desk(empty=True, **limits)
+    last = await make_served(empty=True, **limits)
     assert (await last.send(message=LARGE)).status_code == 202
 
 
-async def test_m7_many_small_messages_that_are_pruned_make_room_too(make_desk: MakeDesk) -> None:
-    desk = await make_desk(outbox={"bytes_max": MIB})
+async def test_m7_many_small_messages_that_are_pruned_make_room_too(make_served: MakeServed) -> None:
+    served = await make_served(outbox={"bytes_max": MIB})
     taken: list[str] = []
-    while (answer := await desk.send(message="x" * 1_500)).status_code == 202:
+    while (answer := await served.send(message="x" * 1_500)).status_code == 202:
         taken.append(answer.json()["id"])
     assert answer.status_code == 507
-    await give_up(desk, taken)
-    assert (await desk.send(message="x" * 1_500)).status_code == 202
+    await give_up(served, taken)
+    assert (await served.send(message="x" * 1_500)).status_code == 202
+
+
+async def test_m7_an_outbox_is_not_filled_beyond_its_limit_between_two_looks(make_served: MakeServed) -> None:
+    """What is let in counts at once; how full the outbox is in truth is looked at once a second only."""
+    served = await make_served(outbox={"bytes_max": MIB})
+    await fill(served)
+    assert served.daemon.capacity.outbox_share() <= 1
 
 
 def stored_by_674d676(home: DaemonHome, count: int) -> None:
@@ -99,16 +106,16 @@ def stored_by_674d676(home: DaemonHome, count: int) -> None:
                 connection.execute(sql, (100 + number,))
 
 
-async def test_m7_the_files_give_back_what_they_no_longer_hold(make_desk: MakeDesk) -> None:
-    desk = await make_desk(started=False)
-    await desk.close()
-    files = (desk.home.outbox, desk.home.inbox)
+async def test_m7_the_files_give_back_what_they_no_longer_hold(make_served: MakeServed) -> None:
+    served = await make_served(started=False)
+    await served.close()
+    files = (served.home.outbox, served.home.inbox)
     for path in files:
         for part in ("", "-wal", "-shm"):
             path.with_name(path.name + part).unlink(missing_ok=True)
-    stored_by_674d676(desk.home, 30)
+    stored_by_674d676(served.home, 30)
     assert all(file.stat().st_size > MIB for file in files)
-    again = await make_desk(outbox={"prune_days": 36_500}, inbox={"retention_days": 3_650})
+    again = await make_served(outbox={"prune_days": 36_500}, inbox={"retention_days": 3_650})
     await prune(again, 30)
     assert (await again.unix.delete("/v1/inbox?all=true")).json()["removed"] == 33
     for file in files:

@@ -92,13 +92,16 @@ def test_an_inbox_that_is_gone_is_made_anew_and_says_that_it_is_to_be_filled(tmp
     again.connection.close()
 
 
-def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+def test_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "outbox.db"
     connection = open_outbox(path)
+    connection.execute("PRAGMA journal_mode=delete").fetchall()
     connection.execute("PRAGMA user_version=99").fetchall()
     connection.close()
+    before = path.read_bytes()
     with pytest.raises(SchemaTooNew):
         open_outbox(path)
+    assert path.read_bytes() == before
 
 
 def test_status_cannot_be_null(tmp_path: Path) -> None:

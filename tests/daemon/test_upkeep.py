@@ -13,7 +13,7 @@ from parley.daemon.inbox.events import events_after
 from parley.daemon.inbox.reading import unseen_and_sealed
 from parley.daemon.joining import create_mesh
 from tests.broker.process import Process, broker
-from tests.daemon.desk import Desk, MakeDesk
+from tests.daemon.served_daemon import MakeServed, ServedDaemon
 
 MIB = 1024 * 1024
 DAY_MS = 24 * 3_600_000
@@ -25,25 +25,25 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         yield serving
 
 
-async def joined(make_desk: MakeDesk, name: str, invite: str, **tables: Any) -> Desk:
-    desk = await make_desk(name=name, empty=True, **tables)
-    answer = await desk.unix.post("/v1/mesh/join", json={"invite": invite, "name": name})
+async def joined(make_served: MakeServed, name: str, invite: str, **tables: Any) -> ServedDaemon:
+    served = await make_served(name=name, empty=True, **tables)
+    answer = await served.unix.post("/v1/mesh/join", json={"invite": invite, "name": name})
     assert answer.status_code == 200, answer.text
-    await desk.until(lambda: bool(desk.daemon.mesh(None).membership.mesh_keys))
-    return desk
+    await served.until(lambda: bool(served.daemon.mesh(None).membership.mesh_keys))
+    return served
 
 
-async def health(desk: Desk) -> dict[str, Any]:
-    return (await desk.unix.get("/v1/health")).json()
+async def health(served: ServedDaemon) -> dict[str, Any]:
+    return (await served.unix.get("/v1/health")).json()
 
 
 async def test_a_full_inbox_forgets_what_was_seen_and_the_rest_waits_at_the_broker(
-    process: Process, make_desk: MakeDesk
+    process: Process, make_served: MakeServed
 ) -> None:
     limits = {"inbox": {"bytes_max": MIB}}
-    alice = await joined(make_desk, "alice", (await create_mesh(process.url, "full", "full", None)).invite)
+    alice = await joined(make_served, "alice", (await create_mesh(process.url, "full", "full", None)).invite)
     invite = (await alice.unix.post("/v1/mesh/invite", json={})).json()["invite"]
-    bob = await joined(make_desk, "bob", invite, **limits)
+    bob = await joined(make_served, "bob", invite, **limits)
     for number in range(24):
         answer = await alice.send(to="bob", message=f"{number} " + "x" * 50_000, client_message_id=f"m-{number}")
         assert answer.status_code == 202
@@ -58,32 +58,32 @@ async def test_a_full_inbox_forgets_what_was_seen_and_the_rest_waits_at_the_brok
     told = bob.daemon.store.read_inbox(lambda db: events_after(db, 0, 1_000))
     assert {"share", "forgotten", "full"} <= set(next(each.data for each in told if each.kind == "inbox_pressure_high"))
     await bob.close()  # so that the broker need not wait for its leases to end
-    again = await make_desk(name="bob", empty=True, **limits)
+    again = await make_served(name="bob", empty=True, **limits)
     await again.until(lambda: again.daemon.store.read_inbox(unseen_and_sealed)[0] == 3)
     items = (await again.unix.get("/v1/inbox?unread_only=true")).json()["items"]
     assert {each["client_message_id"] for each in items} == {f"m-{number}" for number in range(24)} - seen
 
 
-async def test_each_week_the_files_are_compacted(make_desk: MakeDesk) -> None:
-    desk = await make_desk(started=False)
-    store = desk.daemon.store
+async def test_each_week_the_files_are_compacted(make_served: MakeServed) -> None:
+    served = await make_served(started=False)
+    store = served.daemon.store
 
     def looked_at() -> list[Any]:
         return [part.read(lambda db: db.execute("SELECT vacuumed_at FROM held").fetchall()) for part in store.parts]
 
-    await desk.daemon.upkeep()
+    await served.daemon.upkeep()
     first = looked_at()
     assert all(each > [(0,)] for each in first)
-    await desk.daemon.upkeep()
+    await served.daemon.upkeep()
     assert looked_at() == first
-    long_ago = desk.clock.now_ms() - 8 * DAY_MS
+    long_ago = served.clock.now_ms() - 8 * DAY_MS
     for part in store.parts:
         await part.writer.run(lambda db: mark_vacuumed(db, now_ms=long_ago))
     commits = [part.writer.writer.commits for part in store.parts]
-    await desk.daemon.upkeep()
+    await served.daemon.upkeep()
     assert all(now >= before for now, before in zip(looked_at(), first, strict=True))
     assert [part.writer.writer.commits for part in store.parts] > commits
-    assert b"upkeep_failed" not in desk.log.getvalue()
+    assert b"upkeep_failed" not in served.log.getvalue()
 
 
 def test_a_large_file_is_compacted_at_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ passed on inside something else: at its limit the interpreter's own check would 
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Final, TypeVar
 
 import msgspec
@@ -29,7 +30,7 @@ class UnreadableJson(msgspec.DecodeError):
 
 def decode(data: bytes | str, kind: type[T]) -> T:
     """The value in its type. Raises ``msgspec.DecodeError`` and nothing else."""
-    return decode_by(lambda text: msgspec.json.decode(text, type=kind), data)
+    return decode_by(_decoder(kind), data)
 
 
 def decode_by(decoder: Callable[[bytes], T], data: bytes | str) -> T:
@@ -38,7 +39,9 @@ def decode_by(decoder: Callable[[bytes], T], data: bytes | str) -> T:
         text = data.encode() if isinstance(data, str) else data
         if len(text) > JSON_BYTES_MAX:
             raise UnreadableJson(f"JSON is larger than {JSON_BYTES_MAX} bytes")
-        if is_deeper(text, JSON_DOCUMENT_DEPTH_MAX):
+        # Most texts have fewer brackets than they may have levels.
+        brackets = text.count(b"[") + text.count(b"{")
+        if brackets > JSON_DOCUMENT_DEPTH_MAX and is_deeper(text, JSON_DOCUMENT_DEPTH_MAX):
             raise UnreadableJson(f"JSON is nested deeper than {JSON_DOCUMENT_DEPTH_MAX}")
         return decoder(text)
     except msgspec.DecodeError:
@@ -47,14 +50,17 @@ def decode_by(decoder: Callable[[bytes], T], data: bytes | str) -> T:
         raise UnreadableJson(str(error)) from error
 
 
+@cache
+def _decoder(kind: type[T]) -> Callable[[bytes], T]:
+    return msgspec.json.Decoder(kind).decode
+
+
 def is_deeper(text: bytes, depth: int) -> bool:
     """Whether arrays and objects are nested deeper than this; of text that is no JSON it may say either.
 
-    Most texts have fewer brackets than they may have levels. Of the others, strings and all but the brackets are taken
-    away, and then what is innermost, once for each level: each step is one call, however long the text is.
+    Strings and all but the brackets are taken away, and then what is innermost, once for each level: each step is one
+    call, however long the text is.
     """
-    if text.count(b"[") + text.count(b"{") <= depth:
-        return False
     left = _STRING.sub(b"", text).translate(_BRACKETS, _NO_BRACKETS)
     for _ in range(depth):
         outer = left.replace(b"[]", b"")

@@ -33,7 +33,7 @@ FULL: Final = 0.95
 """From here on an outbox takes nothing, and an inbox forgets what was seen until it is down to ``ROOMY``."""
 ROOMY: Final = 0.9
 SHARE_SECONDS: Final = 1.0
-"""How long a look at how full the outbox is holds good."""
+"""How long a look at how full the outbox is holds good, with what was let in since."""
 
 
 class Capacity:
@@ -57,10 +57,11 @@ class Capacity:
         """How full the inbox is; at 1 nothing more is taken."""
         return self._store.read_inbox(held_bytes) / self.settings.inbox.bytes_max
 
-    def refuse_when_full(self) -> None:
-        """Raises ``InsufficientStorage`` while the outbox takes nothing."""
-        now = self._clock.monotonic()
-        if now - self._share_at >= SHARE_SECONDS:
+    def refuse_when_full(self, payload_bytes: int) -> None:
+        """Raises ``InsufficientStorage`` while the outbox has no room for one more message of this size."""
+        now, table = self._clock.monotonic(), self.settings.outbox
+        self._share += max(1 / table.rows_max, 2 * payload_bytes / table.bytes_max)  # it is kept open and sealed
+        if self._share >= FULL or now - self._share_at >= SHARE_SECONDS:
             self._share, self._share_at = self.outbox_share(), now
         if self._share >= FULL:
             raise InsufficientStorage("The outbox is full", share=round(self._share, 3))

@@ -269,7 +269,7 @@ class Daemon:
         ended = None if mesh is None else mesh.membership.ended
         if ended is not None and ended.removed:
             raise MeshNotAttached(ended.error, mesh=destination.mesh_id)
-        self.capacity.refuse_when_full()
+        self.capacity.refuse_when_full(len(message.payload))
         # Who sends it is not part of what is asked: the same session may come back under another name.
         message = await self.gate.check(replace(message, meta=signed(message.meta, asked.session)))
         sealed = self._sealed(message)

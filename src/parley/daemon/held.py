@@ -10,7 +10,7 @@ VACUUM_MS: Final = 7 * 24 * 3_600_000
 """How often a file is compacted."""
 VACUUM_BYTES_MAX: Final = 64 * 1024 * 1024
 """A larger file is compacted at a start only: while it is, nothing can be written."""
-_BYTES: Final = "SELECT bytes FROM held"
+_BYTES: Final = "SELECT bytes FROM held_bytes"
 _DUE: Final = "SELECT vacuumed_at <> 0 AND abs(? - vacuumed_at) >= ? FROM held"
 _BEGIN: Final = "UPDATE held SET vacuumed_at = ? WHERE vacuumed_at = 0"
 _VACUUMED: Final = "UPDATE held SET vacuumed_at = ?"

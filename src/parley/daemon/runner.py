@@ -278,18 +278,24 @@ class MeshRunner:
 
     def _stored(self, outcomes: Sequence[Outcome[Received]]) -> None:
         stored = [each.value for each in outcomes if each.value is not None]
-        refused = Counter(each.error.code for each in outcomes if isinstance(each.error, ParleyError))
-        for code, number in refused.items():  # they are not acknowledged, and come again
-            self._log.warning("deliveries_not_stored", mesh=self.member.mesh_slug, code=code, deliveries=number)
-        for each in outcomes:
-            if each.error is not None and not isinstance(each.error, ParleyError):
-                self._log.error("deliveries_not_stored", mesh=self.member.mesh_slug, exc_info=each.error)
+        errors = [each.error for each in outcomes if each.error is not None]
+        if errors:
+            self._tell_of_refused(errors)
         for each in stored:
             self._tally.received(each)
         if stored:
             self._on_events([each.event for each in stored if each.event is not None])
             acks = [DeliveryAcked(each.delivery_id, each.status) for each in stored]
             self._step(self.machine.on_stored(acks, self._now()))
+
+    def _tell_of_refused(self, errors: Sequence[Exception]) -> None:
+        """Of deliveries that were not stored: they are not acknowledged, and come again."""
+        refused = Counter(error.code for error in errors if isinstance(error, ParleyError))
+        for code, number in refused.items():
+            self._log.warning("deliveries_not_stored", mesh=self.member.mesh_slug, code=code, deliveries=number)
+        for error in errors:
+            if not isinstance(error, ParleyError):
+                self._log.error("deliveries_not_stored", mesh=self.member.mesh_slug, exc_info=error)
 
     def _tell_of_ignored(self) -> None:
         judged = self.machine.link.judged

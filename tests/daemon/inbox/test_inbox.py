@@ -1,5 +1,7 @@
 """What arrives is stored once, kept when it cannot be read, and told of in a log with a cursor."""
 
+from contextlib import suppress
+
 import apsw
 import pytest
 
@@ -12,7 +14,15 @@ from parley.daemon.inbox.events import DaemonEvent, append_event, events_after, 
 from parley.daemon.inbox.reading import Filter, mark_seen, message, messages_at, page, search, unseen_and_sealed
 from parley.daemon.inbox.receive import REOPENED_BYTES_MAX, Opener, Received, open_kept, receive
 from parley.daemon.inbox.renewal import mark_renewed
-from parley.daemon.inbox.retention import REMEMBERED_MS, flush, make_room, prune_forgotten, prune_inbox, remove
+from parley.daemon.inbox.retention import (
+    REMEMBERED_MS,
+    ROW_BYTES,
+    flush,
+    make_room,
+    prune_forgotten,
+    prune_inbox,
+    remove,
+)
 from parley.wire.broker import Push
 from tests.daemon.world import BOB, NOW, commit, opens, opens_nothing, push
 
@@ -180,17 +190,29 @@ def test_much_is_forgotten_in_parts(inbox: apsw.Connection) -> None:
 def test_room_is_made_from_the_oldest_that_were_seen(inbox: apsw.Connection) -> None:
     for number in range(6):
         arrive(inbox, push(number, str(number), "x" * 100), row_id=f"in_{number}")
-    assert held_bytes(inbox) == 6 * 102
+    assert held_bytes(inbox) == 6 * (102 + ROW_BYTES)
     assert commit(inbox, lambda db: make_room(db, bytes_max=0)) == (0, None), "nobody has seen any of them"
     commit(inbox, lambda db: mark_seen(db, ["in_1", "in_2", "in_4", "in_5"], now_ms=NOW))
-    assert commit(inbox, lambda db: make_room(db, bytes_max=612)) == (0, None), "there is room"
-    first = commit(inbox, lambda db: make_room(db, bytes_max=300, limit=2))
+    assert commit(inbox, lambda db: make_room(db, bytes_max=6 * (102 + ROW_BYTES))) == (0, None), "there is room"
+    first = commit(inbox, lambda db: make_room(db, bytes_max=3 * (102 + ROW_BYTES) - 10, limit=2))
     assert first.number == 2
     assert first.after_seq is not None
     after = first.after_seq
-    assert commit(inbox, lambda db: make_room(db, bytes_max=310, after_seq=after, limit=2)) == (1, None)
+    assert commit(inbox, lambda db: make_room(db, bytes_max=3 * (102 + ROW_BYTES), after_seq=after, limit=2)) == (
+        1,
+        None,
+    )
     assert [each.id for each in page(inbox, Filter(), 10)] == ["in_5", "in_3", "in_0"]
-    assert held_bytes(inbox) == 3 * 102
+    assert held_bytes(inbox) == 3 * (102 + ROW_BYTES)
+
+
+def test_m7_many_small_messages_do_not_take_more_of_a_disk_than_the_inbox_may_hold(inbox: apsw.Connection) -> None:
+    most = 512 * 1024
+    with suppress(InsufficientStorage):
+        for number in range(10_000):
+            arrive(inbox, push(number, str(number), ""), row_id=f"in_{number}", bytes_max=most)
+    (pages,) = inbox.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchall()
+    assert int(str(pages[0])) < 2 * most
 
 
 def test_a_full_inbox_takes_nothing_but_knows_what_it_has(inbox: apsw.Connection) -> None:

@@ -31,7 +31,7 @@ _MATCH: Final = (
 _ONE: Final = f"SELECT {_COLUMNS} FROM inbox WHERE id = ?"
 _BY_SEQ: Final = f"SELECT {_COLUMNS} FROM inbox WHERE seq IN (SELECT value FROM json_each(?))"
 _SEEN: Final = "UPDATE inbox SET seen_at = ? WHERE seen_at IS NULL AND id IN (SELECT value FROM json_each(?))"
-_COUNTS: Final = "SELECT unseen, sealed FROM inbox_count"
+_COUNTS: Final = "SELECT unseen, sealed FROM held"
 
 
 class InboxMessage(msgspec.Struct, frozen=True):

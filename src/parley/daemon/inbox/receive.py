@@ -14,7 +14,6 @@ import apsw
 import msgspec
 
 from parley.core.daemon_errors import InsufficientStorage
-from parley.daemon.held import held_bytes
 from parley.daemon.inbox.events import DaemonEvent, append_event
 from parley.daemon.inbox.renewal import was_lost
 from parley.wire.broker import CarriedMessage, DeliveryStatus, Push
@@ -31,9 +30,10 @@ _INSERT: Final = (
     " ON CONFLICT (mesh_id, sender_id, recipient_id, client_message_id) DO NOTHING RETURNING seq"
 )
 _KEY: Final = "mesh_id = ?1 AND sender_id = ?2 AND recipient_id = ?3 AND client_message_id = ?4"
-_STATUS: Final = (
+_KNOWN: Final = (
     f"SELECT sealed IS NOT NULL FROM inbox WHERE {_KEY} UNION ALL SELECT 0 FROM forgotten WHERE {_KEY} LIMIT 1"
 )
+_STATUS: Final = f"SELECT ({_KNOWN}), bytes FROM held"
 _NEXT_SEALED: Final = (
     "SELECT seq, octet_length(sealed) FROM inbox WHERE mesh_id = ? AND seq > ? AND sealed IS NOT NULL"
     " ORDER BY seq LIMIT ?"
@@ -90,10 +90,11 @@ def receive(
     inbox holds ``bytes_max`` or more: what is not acknowledged comes again."""
     message = push.message
     key = (mesh_id, message.sender_id, recipient_id, message.client_message_id)
-    known = db.execute(_STATUS, key).fetchone()
-    if known is not None:
-        return Received(push.delivery_id, "undecryptable" if known[0] else "stored", None)
-    if bytes_max is not None and held_bytes(db) >= bytes_max:
+    found: Any = db.execute(_STATUS, key).fetchone()
+    is_sealed, held = found
+    if is_sealed is not None:
+        return Received(push.delivery_id, "undecryptable" if is_sealed else "stored", None)
+    if bytes_max is not None and held >= bytes_max:
         raise InsufficientStorage("The inbox is full", reason="inbox_full")
     sealed = sealed_of(message)
     parts = (message.sender, message.kind, message.ref, message.reply_to or "", message.key_epoch, sealed)

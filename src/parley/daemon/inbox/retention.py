@@ -11,6 +11,8 @@ import apsw
 from parley.core.daemon_errors import RowNotFound
 from parley.daemon.held import ROWS_AT_ONCE, held_bytes
 
+ROW_BYTES: Final = 1024
+"""What a message takes besides what it says, as the triggers count it."""
 REMEMBERED_MS: Final = 366 * 86_400_000
 _KEY: Final = "mesh_id, sender_id, recipient_id, client_message_id"
 _PRUNE: Final = "DELETE FROM inbox WHERE seq IN (SELECT seq FROM inbox WHERE received_at < ? LIMIT ?)"
@@ -23,7 +25,7 @@ _FLUSH: Final = (
     " AND (?2 IS NULL OR received_at < ?2) ORDER BY seq LIMIT ?4) RETURNING seq"
 )
 _OLDEST_SEEN: Final = (
-    "SELECT seq, octet_length(coalesce(body, sealed)) + octet_length(meta) FROM inbox"
+    f"SELECT seq, octet_length(coalesce(body, sealed)) + octet_length(meta) + {ROW_BYTES} FROM inbox"
     " WHERE seq > ? AND seen_at IS NOT NULL ORDER BY seq LIMIT ?"
 )
 _FORGET: Final = "DELETE FROM inbox WHERE seq = ?"

@@ -57,7 +57,7 @@ _LIST: Final = (
     f"SELECT {COLUMNS} FROM outbox WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR mesh_id = ?2)"
     " AND (?3 IS NULL OR seq < ?3) ORDER BY seq DESC LIMIT ?4"
 )
-_COUNTS: Final = "SELECT mesh_id, status, number FROM outbox_count WHERE number > 0"
+_COUNTS: Final = f"SELECT mesh_id, {', '.join(STATUSES)} FROM tally"
 _FIRST: Final = "(SELECT enqueued_at FROM outbox WHERE status = '{}' ORDER BY seq LIMIT 1)"
 _OLDEST: Final = f"SELECT {_FIRST.format('pending')}, {_FIRST.format('inflight')}"
 
@@ -106,7 +106,12 @@ def chain(db: apsw.Connection, row: OutboxRow) -> list[OutboxRow]:
 
 def counts(db: apsw.Connection) -> list[tuple[str, RowStatus, int]]:
     """How many rows there are, per mesh and status. It costs the same however many they are."""
-    return [(str(mesh), status, int(number)) for mesh, status, number in _all(db, _COUNTS)]
+    return [
+        (str(mesh), status, int(number))
+        for mesh, *numbers in _all(db, _COUNTS)
+        for status, number in zip(STATUSES, numbers, strict=True)
+        if number
+    ]
 
 
 def states(db: apsw.Connection) -> Counter[RowStatus]:
