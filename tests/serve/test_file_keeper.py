@@ -69,7 +69,9 @@ def test_a_keeper_ends_when_what_is_held_is_lost(tmp_path: Path, path: Path) -> 
         keeper.keep(kept(path))
         path.unlink()
         assert keeper.look()
-        assert [entry["event"] for entry in log.entries] == ["file_gone"]
+        (warning,) = log.entries
+        assert (warning["event"], warning["path"]) == ("file_gone", str(path))
+        assert str(path) not in warning["problem"], "it is named once"
         (tmp_path / "hub.lock").unlink()
         assert not keeper.look()
     assert [lost.details["reason"] for lost in told] == ["removed"]

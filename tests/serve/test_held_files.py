@@ -106,6 +106,12 @@ def test_a_folder_in_place_of_the_database_is_refused(lock: Path, database: Path
         held.take(database)
 
 
+def test_a_pipe_in_place_of_the_database_is_refused(lock: Path, database: Path) -> None:
+    os.mkfifo(database)
+    with HeldFiles(lock) as held, pytest.raises(WorkspaceUnsafe, match="not a regular file"):
+        held.take(database)
+
+
 def test_two_in_one_process_are_refused_as_well(files: HeldFiles, tmp_path: Path, database: Path) -> None:
     with HeldFiles(tmp_path / "other.lock") as second, pytest.raises(WriterLockHeld):
         second.take(database)

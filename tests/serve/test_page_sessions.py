@@ -47,7 +47,7 @@ def stored(path: Path, clock: ManualClock) -> TokenStore:
 
 def started(sessions: PageSessions) -> bytes:
     """The cookie as a browser sends it back."""
-    return sessions.start().partition(";")[0].encode()
+    return sessions.start(secure=False).partition(";")[0].encode()
 
 
 def value_of(cookie: bytes) -> bytes:
@@ -58,8 +58,9 @@ def test_a_session_is_a_cookie_that_no_script_reads_and_no_other_site_sends(
     tokens: TokenStore, clock: ManualClock
 ) -> None:
     sessions = PageSessions(tokens, clock, IDENTITY, lambda: "an-id-of-24-characters-x")
-    cookie, *attributes = sessions.start().split("; ")
+    cookie, *attributes = sessions.start(secure=False).split("; ")
     assert attributes == ["Max-Age=2592000", "HttpOnly", "SameSite=Strict", "Path=/"]
+    assert sessions.start(secure=True).split("; ")[1:] == [*attributes, "Secure"]
     name, _, value = cookie.partition("=")
     assert name == sessions.cookie_name == NAME
     session_id, expiry, signature = value.split(".")
@@ -74,7 +75,9 @@ def test_two_sessions_differ(sessions: PageSessions) -> None:
 
 
 def test_the_end_of_a_session_clears_the_same_cookie(sessions: PageSessions) -> None:
-    assert sessions.end() == f"{NAME}=; Max-Age=0; HttpOnly; SameSite=Strict; Path=/"
+    cleared = f"{NAME}=; Max-Age=0; HttpOnly; SameSite=Strict; Path=/"
+    assert sessions.end(secure=False) == cleared
+    assert sessions.end(secure=True) == f"{cleared}; Secure"
 
 
 def test_a_session_is_found_among_other_cookies(sessions: PageSessions) -> None:

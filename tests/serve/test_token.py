@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parley.core.clock import ManualClock
-from parley.core.errors import StartupFailed
+from parley.core.errors import WorkspaceUnsafe
+from parley.core.exits import Exit
 from parley.core.ids import new_token
 from parley.serve import Reloaded, TokenStore
+from parley.serve.token import unusable_because
 
 GRACE_SECONDS = 300.0
 
@@ -187,6 +190,11 @@ def test_a_reload_without_a_usable_file_keeps_the_token_and_warns(store: TokenSt
     assert not changed
     assert "was written again" in warning
     assert path.read_text().strip() == before
+    path.write_text("")
+    changed, (warning,) = store.reload()
+    assert not changed
+    assert "was written again" in warning
+    assert path.read_text().strip() == before
     path.unlink()
     path.symlink_to(path.with_name("elsewhere"))
     assert "Cannot read" in store.reload().warnings[0]
@@ -208,9 +216,22 @@ def test_a_reload_also_fixes_the_mode(store: TokenStore, path: Path) -> None:
 def test_a_file_without_a_usable_token_stops_the_start(path: Path, clock: ManualClock, content: bytes) -> None:
     path.write_bytes(content)
     path.chmod(0o600)
-    with pytest.raises(StartupFailed, match="remove it"):
+    with pytest.raises(WorkspaceUnsafe, match="remove it") as refused:
         TokenStore(path, clock, GRACE_SECONDS).load()
+    assert refused.value.exit_code == Exit.WORKSPACE_UNSAFE == 25
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_something_else_in_place_of_the_file_stops_the_start_and_stays(
+    path: Path, clock: ManualClock, make: Callable[[Path], None]
+) -> None:
+    make(path)
+    before = mode(path)
+    with pytest.raises(WorkspaceUnsafe, match="remove it"):
+        TokenStore(path, clock, GRACE_SECONDS).load()
+    assert mode(path) == before
+    assert unusable_because(path) is not None
 
 
 def test_a_token_that_a_person_chose_is_kept(path: Path, clock: ManualClock) -> None:
@@ -224,7 +245,7 @@ def test_a_token_that_a_person_chose_is_kept(path: Path, clock: ManualClock) -> 
 def test_a_link_in_place_of_the_token_file_stops_the_start(path: Path, tmp_path: Path, clock: ManualClock) -> None:
     (tmp_path / "elsewhere").write_text(new_token())
     path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StartupFailed, match="Cannot read"):
+    with pytest.raises(WorkspaceUnsafe, match="cannot be used"):
         TokenStore(path, clock, GRACE_SECONDS).load()
 
 

@@ -12,7 +12,9 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from parley.core import limits
 
 MIB = 1024 * 1024
-TRUSTED_HOST: Final = re.compile(r"(?:[a-z0-9][a-z0-9._-]{0,252}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?")
+_PORT: Final = r"(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+TRUSTED_HOST: Final = re.compile(rf"(?:[a-z0-9][a-z0-9._-]{{0,252}}|\[[0-9a-f:.]{{2,45}}\])(?::(?!443\Z){_PORT})?")
+"""A name as a browser writes it into ``Host``; one that it never writes would match no request."""
 
 
 def setting_key(
@@ -62,7 +64,13 @@ class HubSettings:
     trusted_hosts: tuple[str, ...] = setting_key(
         (),
         "names, each with a port if it is not 443, under which a tunnel or proxy of yours shows the page over HTTPS",
-        form=(TRUSTED_HOST, "a list of names such as `parley.example.com` or `localhost:8443`, in lower case"),
+        form=(
+            TRUSTED_HOST,
+            (
+                "a list of names such as `parley.example.com` or `localhost:8443`, in lower case, with a port from 1 to"
+                " 65,535 unless it is 443, which browsers leave out"
+            ),
+        ),
     )
     open_reads: bool = setting_key(False, "GET requests need no token, as in Agentlip")
     synchronous: Literal["full", "normal"] = setting_key(
@@ -227,7 +235,8 @@ class LogSettings:
     )
     requests: Literal["all", "problems", "none"] = setting_key(
         "problems",
-        "`all` writes a line per request, `problems` only those that failed or took over a second",
+        "`all` writes a line per request, `problems` only those that failed or took over a second;"
+        " what the rate limit refused is counted in the metrics",
         choices=("all", "problems", "none"),
     )
     rotate_bytes: int = setting_key(10 * MIB, "size at which a detached hub's log file is rotated", low=4096)

@@ -15,7 +15,7 @@ from parley.serve.held_files import HeldFiles, held_alone
 from parley.serve.limiter import Decision, RateLimiter
 from parley.serve.lock import Holder, InstanceLock, probe
 from parley.serve.login_codes import LoginCodes
-from parley.serve.origin import LOOPBACK_NAMES, host_allowed, origin_allowed
+from parley.serve.origin import LOOPBACK_NAMES, host_allowed, origin_allowed, page_origin
 from parley.serve.page_sessions import PageSessions
 from parley.serve.redact import forget_secret, register_secret
 from parley.serve.request_ids import RequestIds, request_id
@@ -55,6 +55,7 @@ __all__ = [
     "host_allowed",
     "look_at_disk",
     "origin_allowed",
+    "page_origin",
     "probe",
     "register_secret",
     "request_id",

@@ -1,6 +1,6 @@
 """The body of a request and the headers of a refusal, which every server of ours reads and writes in one way."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -45,8 +45,16 @@ async def read_body(
 
 def require_json(content_type: bytes) -> None:
     """Raises ``UnsupportedMediaType`` for a body that is not said to be JSON."""
-    if _JSON not in content_type.lower():
+    if content_type != _JSON and content_type.partition(b";")[0].strip().lower() != _JSON:
         raise UnsupportedMediaType("Content-Type must be application/json")
+
+
+def refuse_encoded(headers: Mapping[bytes, bytes]) -> None:
+    """Refuses a body that says that it is compressed: nothing here would open it."""
+    if headers.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
+        raise InvalidInput("Transfer-Encoding may only be chunked", field="Transfer-Encoding")
+    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        raise UnsupportedMediaType("The body must not be compressed")
 
 
 def decode_body(decode: Callable[[bytes], T], data: bytes) -> T:

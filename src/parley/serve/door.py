@@ -21,7 +21,7 @@ _NO_PATH: Mapping[str, str] = {}
 class Visit:
     """One request, or one upgrade to a WebSocket, on its way in."""
 
-    __slots__ = ("decision", "headers", "path", "proof", "request_id", "scope")
+    __slots__ = ("decision", "headers", "is_admitted", "path", "proof", "request_id", "scope")
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -31,6 +31,7 @@ class Visit:
         """The named segments of the path."""
         self.decision: Decision | None = None
         """What the limiter said, for the headers of the answer."""
+        self.is_admitted = False
         self.proof: Any = None
         """What an upgrade was admitted for, in the words of its server."""
 
@@ -39,6 +40,11 @@ class Visit:
         """The bearer token; empty if there is none."""
         given = self.headers.get(b"authorization", b"")
         return given[len(_BEARER) :].strip() if given[: len(_BEARER)].lower() == _BEARER else b""
+
+    @property
+    def is_by_page(self) -> bool:
+        """Whether a page in a browser made the request. ``Sec-Fetch-Site: none`` is a person who typed the address."""
+        return b"origin" in self.headers or self.headers.get(b"sec-fetch-site", b"none") != b"none"
 
     @property
     def address(self) -> str:

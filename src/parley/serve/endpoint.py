@@ -1,6 +1,7 @@
 """What an endpoint is: one entry of the table that routing, validation, the OpenAPI document and the docs come from."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from parley.core.errors import ParleyError
@@ -8,15 +9,29 @@ from parley.serve.params import Query
 
 S = TypeVar("S")
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
+Receive = Callable[[], Awaitable[Any]]
+"""As in ASGI: what comes from the caller next, the last of which is that it has gone."""
+
+
+async def _nothing_more() -> MutableMapping[str, Any]:
+    """Of a caller that is never heard to go."""
+    await asyncio.Event().wait()
+    return {"type": "http.disconnect"}
 
 
 class Call:
     """One request, as a handler sees it."""
 
-    __slots__ = ("body", "headers", "key", "path", "query")
+    __slots__ = ("_receive", "body", "headers", "key", "path", "query")
 
     def __init__(
-        self, path: Mapping[str, str], query: Query, body: Any, key: str | None, headers: Mapping[bytes, bytes]
+        self,
+        path: Mapping[str, str],
+        query: Query,
+        body: Any,
+        key: str | None,
+        headers: Mapping[bytes, bytes],
+        receive: Receive = _nothing_more,
     ) -> None:
         self.path = path
         self.query = query
@@ -25,6 +40,12 @@ class Call:
         self.key = key
         """The idempotency key, if there is one."""
         self.headers = headers
+        self._receive = receive
+
+    async def gone(self) -> None:
+        """Returns once the caller has hung up. For a handler that waits: nobody would see what it answers then."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
 
 class Answer(NamedTuple):
@@ -75,6 +96,8 @@ class Endpoint(NamedTuple, Generic[S]):
     params: tuple[Param, ...] = ()
     body: Any = None
     body_optional: bool = False
+    takes_key: bool = False
+    """Heeds ``Call.key``: a retry with the same key has one effect."""
     public: bool = False
     """Needs no token. What is not a read shares the budget of callers without a token."""
     token_only: bool = False

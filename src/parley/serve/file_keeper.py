@@ -43,9 +43,9 @@ class KeptFile:
             self.write()
         except (OSError, ParleyError) as error:
             said, self._failed = self._failed, True
-            return None if said else f"{self.path} is gone and cannot be written again: {error}"
+            return None if said else f"it is gone and cannot be written again: {error}"
         self._failed = False
-        return f"{self.path} was gone, and was written again"
+        return "it was gone, and was written again"
 
 
 class FileKeeper:

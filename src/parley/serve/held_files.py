@@ -12,13 +12,14 @@ is refused the other, which is tried out; there the lock file and ``look`` have 
 import contextlib
 import fcntl
 import os
+import stat
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from parley.core.errors import WriterLockHeld
+from parley.core.errors import FilesLost, WorkspaceUnsafe, WriterLockHeld
 from parley.core.locks import lost_file, still_names, try_lock
 from parley.serve.lock import InstanceLock
 from parley.serve.writable import unusable
@@ -63,6 +64,14 @@ class HeldFiles:
             if not still_names(path, descriptor):
                 raise lost_file(path)
 
+    def are_in_place(self) -> bool:
+        """Whether every path still names the file that is held. If not, what lies beside them may be a successor's."""
+        try:
+            self.look()
+        except FilesLost:
+            return False
+        return True
+
     def release(self) -> None:
         """Gives everything back, the databases first. SQLite must have closed them."""
         for descriptor in (*self._left, *self._taken.values()):
@@ -96,6 +105,9 @@ def _locked(path: Path) -> int:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         except OSError as error:
             raise unusable(path, error) from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe, or a device
+            os.close(descriptor)
+            raise WorkspaceUnsafe(f"{path} cannot be used: it is not a regular file", path=str(path))
         if not try_lock(descriptor, fcntl.LOCK_EX):
             refusal = _held(path, descriptor)
             os.close(descriptor)

@@ -15,10 +15,13 @@ other's.
 """
 
 import asyncio
+from collections import deque
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, cast
+from urllib.parse import unquote
 
 import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from parley.core.errors import InvalidInput
@@ -41,10 +44,21 @@ PROGRESS_BYTES_MIN: Final = 16 * 1024
 LINGER_SECONDS: Final = 2.0
 """How long a refused sender is listened to before its connection is closed."""
 _NO_HTTP: Final = "Invalid HTTP request received."
+_TOO_MANY_HEADERS: Final = "The request has too many headers."
 _HEAD_TOO_LARGE: Final = "The head of the request is too large."
 _BODY_TOO_THIN: Final = "The body of the request is nearly all framing."
 _HEADER_EXTRA_BYTES: Final = 4
 """A colon, a blank and the end of the line."""
+
+
+class _Nowhere(list[tuple[bytes, bytes]]):
+    """Where headers go that nobody reads."""
+
+    def append(self, _: tuple[bytes, bytes]) -> None:
+        """Keeps none."""
+
+
+_NOWHERE: Final = _Nowhere()
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -61,11 +75,14 @@ class HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self._shell = cast("Shell[Any]", cast("Any", self).app)
+        super().on_message_begin()
+        self._common_scope, self.scope = self.scope, cast("Any", None)
         self._complaint, self._refused = "", False
         self._last_word: Response | None = None
         self._answering: RequestResponseCycle | None = None
+        self._queued: deque[RequestResponseCycle] = deque()
         self._head_bytes = self._read_bytes = self._heard_bytes = self._framing_bytes = self._unsent_bytes = 0
-        self._is_first = True
+        self._is_first, self._in_message = True, False
         self._silent_looks = 0
         self._unfinished: object | None = None
         self._look = self.loop.call_later(self.silence_seconds, self._close_if_stuck)
@@ -103,7 +120,7 @@ class HttpConnection(HttpToolsProtocol):
     def _parse(self, data: bytes) -> bytes:
         """What is left of the data after a request to upgrade that is answered like any other."""
         rest = b""
-        self._is_first = self._is_between()
+        self._is_first = not self._in_message
         self._read_bytes = len(data)
         self._heard_bytes += self._read_bytes
         try:
@@ -116,7 +133,8 @@ class HttpConnection(HttpToolsProtocol):
         except httptools.HttpParserError:
             self.send_400_response(_NO_HTTP)
             return b""
-        self._bound_framing()
+        if self._in_message:
+            self._bound_framing()
         return rest
 
     def _bound_framing(self) -> None:
@@ -125,47 +143,84 @@ class HttpConnection(HttpToolsProtocol):
             self._head_bytes += self._read_bytes
             if self._head_bytes > HEAD_BYTES_MAX:
                 self.send_400_response(_HEAD_TOO_LARGE)
+            elif len(self.headers) > HEADERS_MAX:
+                self.send_400_response(_TOO_MANY_HEADERS)
         elif self._open_body() is not None:
             self._framing_bytes += self._read_bytes
             if self._framing_bytes > HEAD_BYTES_MAX:
                 self.send_400_response(_BODY_TOO_THIN)
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
+        # As uvicorn's, without making anew for each request what they have in common.
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+        self.scope = {**self._common_scope, "headers": self.headers}
+        self._in_message, self._silent_looks = True, -1  # the first look after it finds that something was said
         # Of a read that another request comes first in, it is not known how much belongs to this one.
         self._head_bytes = 0 if self._is_first else -self._read_bytes
         self._is_first = False
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if len(self.headers) >= HEADERS_MAX:
-            self._complain("The request has too many headers.")
-        name = name.lower()
-        if name == b"expect" and value.lower() == b"100-continue":
-            self.expect_100_continue = True
-        self.headers.append((name, value))
-
     def on_headers_complete(self) -> None:
+        """As uvicorn's, for one application at the root, with what may not pass."""
         # Only large reads hold a large head; to add up the headers of every request would cost each of them.
-        if self._read_bytes + max(self._head_bytes, 0) > HEAD_BYTES_MAX and self._head_size() > HEAD_BYTES_MAX:
+        read, parser, scope = self._read_bytes, self.parser, self.scope
+        if (read > HEAD_BYTES_MAX or read + self._head_bytes > HEAD_BYTES_MAX) and self._head_size() > HEAD_BYTES_MAX:
             self._complain(_HEAD_TOO_LARGE)
+        if len(self.headers) > HEADERS_MAX:
+            self._complain(_TOO_MANY_HEADERS)
         if self.url[:1] != b"/":
             self._check_target()
-        if len(self.pipeline) >= PIPELINED_MAX:
+        if len(self._queued) >= PIPELINED_MAX:
             self._complain("Too many requests wait for their answers on this connection.")
-        if self.parser.should_upgrade() and self._has_body():  # the parser would take the body for the next request
-            self._complain("A request to upgrade must not have a body.")
-        self._framing_bytes = -self._read_bytes
-        super().on_headers_complete()
-        if "path" in self.scope:
-            self.headers = []  # trailers come after the body and decide nothing
+        version = parser.get_http_version()
+        scope["method"] = parser.get_method().decode("ascii")
+        if version != "1.1":
+            scope["http_version"] = version
+        if parser.should_upgrade():
+            if self._has_body():  # the parser would take the body for the next request
+                self._complain("A request to upgrade must not have a body.")
+            if self._should_upgrade():
+                return
+        self._framing_bytes = -read
+        url = httptools.parse_url(self.url)
+        scope["raw_path"] = raw_path = url.path
+        scope["path"] = unquote(raw_path.decode("ascii")) if b"%" in raw_path else raw_path.decode("ascii")
+        scope["query_string"] = url.query or b""
+        before = self.cycle
+        cycle = RequestResponseCycle(
+            scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.access_logger,
+            access_log=False,
+            default_headers=[],
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue and version == "1.1",
+            keep_alive=version != "1.0" and parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        self.cycle = cycle  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.headers = _NOWHERE  # trailers come after the body and decide nothing
+        if before is None or before.response_complete:
+            self._start(cycle)
+        else:
+            self.flow.pause_reading()
+            self._queued.appendleft(cycle)
 
     def on_body(self, body: bytes) -> None:
         self._framing_bytes = -self._read_bytes
-        super().on_body(body)
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete:
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_message_complete(self) -> None:
-        cycle = self._open_body()
-        if cycle is None:
+        self._in_message = False
+        cycle = self.cycle
+        if cycle is None or not cycle.more_body:
             return
         cycle.more_body = False
         cycle.message_event.set()
@@ -181,7 +236,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _upgrade(self, rest: bytes) -> None:
         """Lets the shell decide, and hands the connection over with the request that began it."""
-        if self._answering is not None or self.pipeline:
+        if self._answering is not None or self._queued:
             self.send_400_response("An upgrade must wait for the answers to what was asked before it.")
             return
         if rest:
@@ -210,7 +265,7 @@ class HttpConnection(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        if self.pipeline:
+        if self._queued:
             self.server_state.waiting[self] = None
             self.loop.call_soon(self._take_next)
         elif self._last_word is not None:
@@ -222,39 +277,38 @@ class HttpConnection(HttpToolsProtocol):
     def _take_next(self) -> None:
         """One request of a connection at a time, and in between whoever is new may come first."""
         if not self.transport.is_closing():
-            self._start_asgi_task(*self.pipeline.pop())
+            self._start(self._queued.pop())
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+    def _start(self, cycle: RequestResponseCycle) -> None:
         self._answering = cycle
         if not cycle.more_body:
             self.server_state.waiting.pop(self, None)
-        task = self.loop.create_task(self._respond(cycle))
-        task.add_done_callback(self.tasks.discard)
-        self.tasks.add(task)
+        self.tasks.add(self.loop.create_task(self._respond(cycle)))
 
     async def _respond(self, cycle: RequestResponseCycle) -> None:
         try:
-            response = await self._shell.respond(cycle.scope, cycle.receive)
+            body = None if cycle.more_body or cycle.disconnected else bytes(cycle.body)
+            response = await self._shell.respond(cycle.scope, cycle.receive, body)
             if self.flow.write_paused and not cycle.disconnected:
                 self.server_state.waiting[self] = None
                 await self.flow.drain()
             if response.streaming is not None:
                 await cycle.run_asgi(cast("Any", response.streaming))
-                return
+            elif not cycle.disconnected:
+                self._write(cycle, response)
         except BaseException as error:
             self.transport.close()
             if not isinstance(error, asyncio.CancelledError):
                 self.logger.error("A request ended without an answer", exc_info=error)
-            return
-        if cycle.disconnected:
-            return
+        finally:
+            self.tasks.discard(asyncio.current_task())  # pyright: ignore[reportArgumentType]
+
+    def _write(self, cycle: RequestResponseCycle, response: Response) -> None:
         if cycle.waiting_for_100_continue and cycle.more_body:
             cycle.keep_alive = False  # its sender may leave the body out: what comes next could be either
         bodiless = cycle.scope["method"] == "HEAD"
         self.transport.write(rendered(response, self._shell.common_head, close=not cycle.keep_alive, bodiless=bodiless))
         cycle.response_started = cycle.response_complete = True
-        cycle.waiting_for_100_continue = False
-        cycle.message_event.set()
         if not cycle.keep_alive:
             self._linger() if cycle.more_body else self.transport.close()
         self.on_response_complete()
@@ -279,6 +333,7 @@ class HttpConnection(HttpToolsProtocol):
     def _refuse(self, response: Response) -> None:
         """The last word on this connection, in its turn: after the answers to what was asked before."""
         self._refused = True
+        self.headers.clear()
         cycle = self._open_body()
         if cycle is not None:  # it is the request whose body was not understood
             if cycle.response_started:
@@ -289,8 +344,8 @@ class HttpConnection(HttpToolsProtocol):
             if cycle is self._answering:
                 self._answering = None
             else:
-                self.pipeline.popleft()
-        if self._answering is None and not self.pipeline:
+                self._queued.popleft()
+        if self._answering is None and not self._queued:
             self._end_with(response)
         else:
             self._last_word = response
@@ -317,10 +372,6 @@ class HttpConnection(HttpToolsProtocol):
     def _head_is_read(self) -> bool:
         # uvicorn makes a new scope for each request and adds the method once its last header was parsed.
         return bool(self.scope) and "method" in self.scope
-
-    def _is_between(self) -> bool:
-        """Whether what comes next is the first of a request."""
-        return not self.scope or ("method" in self.scope and self._open_body() is None)
 
     def _open_body(self) -> RequestResponseCycle | None:
         """The newest request, if its body is not whole."""
@@ -350,7 +401,7 @@ class HttpConnection(HttpToolsProtocol):
         heard, self._heard_bytes = self._heard_bytes, 0
         before, self._unfinished = self._unfinished, self._unfinished_request()
         if self._unfinished is None:
-            is_busy = heard or self._answering is not None or self.pipeline
+            is_busy = self._answering is not None or self._queued
             self._silent_looks = 0 if is_busy else self._silent_looks + 1
             return self._silent_looks >= IDLE_LOOKS
         in_vain = isinstance(self._unfinished, RequestResponseCycle) and self._unfinished.response_complete

@@ -18,7 +18,7 @@ from structlog.typing import FilteringBoundLogger
 from parley.core.exits import Exit
 from parley.serve.drain import InFlight
 from parley.serve.redact import register_secret
-from parley.serve.server import HttpServer
+from parley.serve.server import STOP_PATIENCE_SECONDS, HttpServer
 from parley.serve.token import TokenStore
 
 
@@ -77,7 +77,7 @@ class Life(ABC):
     async def _end(self, servers: Sequence[HttpServer]) -> None:
         self.log.info("stopping", reason=self.reason)
         self.in_flight.close()
-        if not await self.in_flight.wait_empty(self.drain_seconds):
+        if not await self._drain(servers):
             self.log.warning("drain_timed_out", in_flight=self.in_flight.count)
         await self.fall_silent()
         for part in self._parts:
@@ -87,6 +87,15 @@ class Life(ABC):
         await asyncio.gather(*self._parts, return_exceptions=True)
         await self.give_back()
         self.log.info("stopped", reason=self.reason)
+
+    async def _drain(self, servers: Sequence[HttpServer]) -> bool:
+        """Lets what is in flight finish; whether all of it did. A request that is not whole yet is soon given up."""
+        patience = min(STOP_PATIENCE_SECONDS, self.drain_seconds / 2)
+        if await self.in_flight.wait_empty(patience):
+            return True
+        for server in servers:
+            server.give_up_callers()
+        return await self.in_flight.wait_empty(self.drain_seconds - patience)
 
     def load_token(self) -> None:
         """Reads the token, or makes one."""

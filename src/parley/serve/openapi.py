@@ -9,6 +9,7 @@ import msgspec
 from parley import __version__
 from parley.core.errors import (
     DatabaseCorrupt,
+    FilesLost,
     HostForbidden,
     InternalError,
     InvalidAuth,
@@ -27,14 +28,9 @@ from parley.serve.endpoint import Endpoint, Param
 from parley.wire.answers import ErrorBody
 
 _ALWAYS: tuple[type[ParleyError], ...] = (InvalidInput, HostForbidden, OriginForbidden, InternalError)
-_PRIVATE: tuple[type[ParleyError], ...] = (
-    MissingAuth,
-    InvalidAuth,
-    RateLimited,
-    ServiceUnavailable,
-    ShuttingDown,
-    DatabaseCorrupt,
-)
+_PRIVATE: tuple[type[ParleyError], ...] = (MissingAuth, InvalidAuth)
+_AT_WORK: tuple[type[ParleyError], ...] = (RateLimited, ServiceUnavailable, ShuttingDown, DatabaseCorrupt, FilesLost)
+"""Refusals of what is counted and waited for: everything but a read that is open to all."""
 _WITH_BODY: tuple[type[ParleyError], ...] = (PayloadTooLarge, UnsupportedMediaType)
 _REF = "#/components/schemas/{name}"
 
@@ -46,6 +42,8 @@ class About(NamedTuple):
     summary: str
     session_cookie: str | None = None
     """The cookie that is as good as the token, where an endpoint does not ask for the token alone."""
+    errors: tuple[type[ParleyError], ...] = ()
+    """Refusals that any of its endpoints may give, beyond those of every server."""
 
 
 def openapi_document(endpoints: Sequence[Endpoint[Any]], about: About) -> dict[str, Any]:
@@ -64,7 +62,7 @@ def openapi_document(endpoints: Sequence[Endpoint[Any]], about: About) -> dict[s
         schemes["session"] = {"type": "apiKey", "in": "cookie", "name": about.session_cookie}
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        operation = _operation(endpoint, schema) | {"security": _security(endpoint, about)}
+        operation = _operation(endpoint, about, schema) | {"security": _security(endpoint, about)}
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
     return {
         "openapi": "3.1.0",
@@ -77,17 +75,17 @@ def openapi_document(endpoints: Sequence[Endpoint[Any]], about: About) -> dict[s
     }
 
 
-def _operation(endpoint: Endpoint[Any], schema: dict[Any, Any]) -> dict[str, Any]:
+def _operation(endpoint: Endpoint[Any], about: About, schema: dict[Any, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.handler.__name__,
         "summary": endpoint.summary,
-        "responses": _responses(endpoint, schema),
+        "responses": _responses(endpoint, about, schema),
     }
     parameters = [_path_parameter(name) for name in re.findall(r"\{(\w+)\}", endpoint.path)]
     parameters += [_query_parameter(param) for param in endpoint.params]
+    if endpoint.takes_key:
+        parameters.append(_key_header())
     if endpoint.body is not None and endpoint.method != "GET":
-        if not endpoint.public:
-            parameters.append(_key_header())
         operation["requestBody"] = {
             "required": not endpoint.body_optional,
             "content": {"application/json": {"schema": schema[endpoint.body]}},
@@ -97,7 +95,7 @@ def _operation(endpoint: Endpoint[Any], schema: dict[Any, Any]) -> dict[str, Any
     return operation
 
 
-def _responses(endpoint: Endpoint[Any], schema: dict[Any, Any]) -> dict[str, Any]:
+def _responses(endpoint: Endpoint[Any], about: About, schema: dict[Any, Any]) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, kind in sorted(endpoint.answers.items()):
         if kind is None:
@@ -112,9 +110,11 @@ def _responses(endpoint: Endpoint[Any], schema: dict[Any, Any]) -> dict[str, Any
             "description": endpoint.summary,
             "content": {endpoint.content_type: {"schema": shape}},
         }
-    errors = [*_ALWAYS, *endpoint.errors]
+    errors = [*_ALWAYS, *about.errors, *endpoint.errors]
     if not endpoint.public:
         errors += _PRIVATE
+    if not endpoint.public or endpoint.method != "GET":
+        errors += _AT_WORK
     if endpoint.method != "GET":
         errors += _WITH_BODY
     for status in sorted({error.status for error in errors}):

@@ -52,6 +52,19 @@ def origin_allowed(origin: bytes | None, host: bytes | None, *, port: int, names
     return _origin_allowed(origin, host, port, names)
 
 
+def page_origin(host: bytes, *, port: int, names: Names = NO_NAMES) -> str:
+    """Where a browser finds our page by the name in ``Host``, which was allowed.
+
+    A trusted name stands for another address than ours, so nothing is added to it.
+    """
+    written = host.decode("ascii")
+    if not _is_trusted(host, names):
+        return f"http://{written.removesuffix(f':{port}')}:{port}"
+    split = _split(host)
+    scheme = "http" if split is not None and split[0] in LOOPBACK_NAMES else "https"
+    return f"{scheme}://{written}"
+
+
 @lru_cache(_VERDICTS_CACHED)
 def _host_allowed(host: bytes, port: int, names: Names) -> bool:
     split = _split(host)

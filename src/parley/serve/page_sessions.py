@@ -39,15 +39,15 @@ class PageSessions:
         self._prefix = f"{self.cookie_name}=".encode()
         self._purpose = b"page session of " + identity.encode()
 
-    def start(self) -> str:
-        """The ``Set-Cookie`` value of a new session."""
+    def start(self, *, secure: bool) -> str:
+        """The ``Set-Cookie`` value of a new session. A ``secure`` one is never sent over plain HTTP."""
         claim = f"{self._new_id()}.{self._clock.now_ms() // 1000 + PAGE_SESSION_SECONDS}"
         signature = self._tokens.sign(self._purpose, claim.encode()).hex()
-        return f"{self.cookie_name}={claim}.{signature}; Max-Age={PAGE_SESSION_SECONDS}; {_ATTRIBUTES}"
+        return f"{self.cookie_name}={claim}.{signature}; Max-Age={PAGE_SESSION_SECONDS}; {_attributes(secure)}"
 
-    def end(self) -> str:
+    def end(self, *, secure: bool) -> str:
         """The ``Set-Cookie`` value that makes a browser forget its session."""
-        return f"{self.cookie_name}=; Max-Age=0; {_ATTRIBUTES}"
+        return f"{self.cookie_name}=; Max-Age=0; {_attributes(secure)}"
 
     def find(self, cookies: bytes | None) -> bytes:
         """The valid session among a request's cookies. Raises ``MissingAuth`` or ``InvalidAuth`` if there is none."""
@@ -67,3 +67,7 @@ class PageSessions:
         if int(expiry) * 1000 <= self._clock.now_ms():
             return False
         return self._tokens.verify(self._purpose, claim, bytes.fromhex(signature.decode()))
+
+
+def _attributes(secure: bool) -> str:
+    return f"{_ATTRIBUTES}; Secure" if secure else _ATTRIBUTES

@@ -22,6 +22,8 @@ BACKLOG: Final = 2_048
 """Connections that may wait to be accepted; the system lowers it to its own limit."""
 CONNECTIONS_MAX: Final = 2_048
 """Connections of a server for one machine; more than its agents, people and pages ever open."""
+STOP_PATIENCE_SECONDS: Final = 2.0
+"""How long a stop waits for callers: for the rest of a request, and for those who do not take their answer."""
 _FILES_BESIDE: Final = 512
 """Open files besides connections: databases, logs, plugins."""
 _ENDED_LOOK_SECONDS: Final = 0.01
@@ -74,18 +76,31 @@ class HttpServer:
             before.close()
 
     async def stop(self, seconds: float) -> None:
-        """Accepts nothing more, and ends the connections once they are answered, or after a time in any case."""
+        """Accepts nothing more, and ends the connections once they are answered, or after a time in any case.
+
+        Whoever keeps the server waiting gets less of that time than a request that is being answered.
+        """
         if self._server is None:
             return
         self._server.close()
         for connection in list(self.connections.connections):
             connection.shutdown()
-        deadline = asyncio.get_running_loop().time() + seconds
-        while self.connections.busy and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110  a set of uvicorn's
-            await asyncio.sleep(_ENDED_LOOK_SECONDS)
+        await self._until_idle(min(seconds, STOP_PATIENCE_SECONDS))
+        self.give_up_callers()
+        await self._until_idle(seconds - STOP_PATIENCE_SECONDS)
         for task in self.connections.tasks:
             task.cancel()
         await asyncio.gather(*self.connections.tasks, return_exceptions=True)
+
+    def give_up_callers(self) -> None:
+        """Closes the connections whose request is not whole, or whose answer is not taken."""
+        for connection in list(self.connections.waiting):
+            connection.abort()
+
+    async def _until_idle(self, seconds: float) -> None:
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self.connections.busy and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110  a set of uvicorn's
+            await asyncio.sleep(_ENDED_LOOK_SECONDS)
 
     def _connection(self) -> HttpConnection:
         return HttpConnection(self.config, self.connections, {})

@@ -25,14 +25,15 @@ from parley.core.errors import (
     MethodNotAllowed,
     NotFound,
     ParleyError,
+    RateLimited,
     Refused,
     ServiceUnavailable,
     ShuttingDown,
 )
-from parley.serve.bodies import decode_body, read_body, refusal_headers, require_json
+from parley.serve.bodies import decode_body, read_body, refusal_headers, refuse_encoded, require_json
 from parley.serve.door import Door, Scope, Visit
-from parley.serve.endpoint import Answer, Call, Endpoint
-from parley.serve.limiter import Decision
+from parley.serve.endpoint import Answer, Call, Endpoint, Receive
+from parley.serve.limiter import Decision, Key
 from parley.serve.metrics import Metrics
 from parley.serve.params import Query, idempotency_key
 from parley.serve.request_ids import request_id
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from parley.serve.http import HttpConnection
 
 S = TypeVar("S")
-Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 HeaderList = Sequence[tuple[bytes, bytes]]
 Logged = Literal["all", "problems", "none"]
@@ -60,6 +60,10 @@ GIVEN_ONCE: Final = (
     b"sec-fetch-site",
     b"idempotency-key",
     b"content-length",
+    b"content-type",
+    b"x-parley-agent",
+    b"x-parley-session",
+    b"last-event-id",
 )
 """Headers that decide something: of two values, another reader on the way might have believed the other one."""
 LOGGED_PATH_CHARS_MAX: Final = 200
@@ -136,17 +140,20 @@ class Shell(Generic[S]):
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if status == NOT_MODIFIED else body})
 
-    async def respond(self, scope: Scope, receive: Receive) -> Response:
-        """The answer to a request, whatever happens. Whoever sends it adds its length and ``common_headers``."""
+    async def respond(self, scope: Scope, receive: Receive, body: bytes | None = None) -> Response:
+        """The answer to a request, whatever happens. Whoever sends it adds its length and ``common_headers``.
+
+        ``body`` is given if it has been received whole.
+        """
         started = time.perf_counter()
         visit = Visit(scope)
         methods, visit.path = self._find(scope["path"], scope["method"])
         name = "unknown"
         error: ParleyError | None = None
         try:
-            answer, name = await self._answer(visit, methods, receive)
+            answer, name = await self._answer(visit, methods, receive, body)
         except Exception as fault:
-            error = self._error_of(visit, fault)
+            error = self._refusal_of(visit, fault)
             meant = next(iter(methods.values())).endpoint if methods else None
             name = meant.path if meant else name
             refusal = None if meant is None else meant.refusal
@@ -161,8 +168,8 @@ class Shell(Generic[S]):
         self._note(visit, name, answer.status, error, time.perf_counter() - started)
         if answer.stream is not None:
             return Response(answer.status, sent, b"", self._streaming(answer, sent))
-        body = answer.body if type(answer.body) is bytes else msgspec.json.encode(answer.body)
-        return Response(answer.status, sent, body)
+        said = answer.body if type(answer.body) is bytes else msgspec.json.encode(answer.body)
+        return Response(answer.status, sent, said)
 
     def open_socket(self, scope: Scope, connection: "HttpConnection") -> asyncio.Protocol | Response:
         """The protocol of a connection that asks to become a WebSocket, or the refusal that it gets."""
@@ -170,7 +177,7 @@ class Shell(Generic[S]):
         try:
             return self._upgrade(visit)(visit, connection)
         except Exception as fault:
-            error = self._error_of(visit, fault)
+            error = self._refusal_of(visit, fault)
             self._note(visit, scope["path"] if scope["path"] in self.upgrades else "unknown", error.status, error, 0.0)
             return self.refused(error, visit)
 
@@ -184,7 +191,9 @@ class Shell(Generic[S]):
             headers += _limit_headers(visit.decision)
         return Response(error.status, headers + refusal_headers(error), msgspec.json.encode(self._refusal(error)))
 
-    async def _answer(self, visit: Visit, methods: dict[str, _Route] | None, receive: Receive) -> tuple[Answer, str]:
+    async def _answer(
+        self, visit: Visit, methods: dict[str, _Route] | None, receive: Receive, received: bytes | None
+    ) -> tuple[Answer, str]:
         scope, door = visit.scope, self.door
         self._check_head(visit)
         if methods is None:
@@ -195,15 +204,17 @@ class Shell(Generic[S]):
         endpoint = route.endpoint
         if endpoint.public and endpoint.method == "GET":
             door.admit_stranger(endpoint, visit)
-            return await endpoint.handler(self._server, self._call(visit, None)), endpoint.path
+            return await endpoint.handler(self._server, self._call(visit, None, receive)), endpoint.path
         door.in_flight.begin()
         try:
             if endpoint.public:
                 door.admit_stranger(endpoint, visit)
             else:
-                self._admit(visit, lambda: door.admit(endpoint, visit))
-            body = await self._body(route, visit, receive) if endpoint.method != "GET" else None
-            call = self._call(visit, body)
+                self._admit(visit, door.admit(endpoint, visit))
+            body = None
+            if endpoint.method != "GET":
+                body = self._decoded(route, visit, await self._body(endpoint, visit, receive, received))
+            call = self._call(visit, body, receive)
             if not endpoint.may_take_long:
                 return await endpoint.handler(self._server, call), endpoint.path
         finally:
@@ -222,7 +233,7 @@ class Shell(Generic[S]):
             raise InvalidInput("Only HTTP/1.1 can be upgraded to a WebSocket")
         if door.in_flight.closing:
             raise ShuttingDown
-        self._admit(visit, lambda: door.admit_upgrade(visit))
+        self._admit(visit, door.admit_upgrade(visit))
         _check_handshake(scope)
         return opened
 
@@ -231,25 +242,27 @@ class Shell(Generic[S]):
             _refuse_repeated(visit.scope["headers"])
         self.door.check_source(visit)
 
-    def _admit(self, visit: Visit, admitted: Callable[[], Any]) -> None:
-        try:
-            key = admitted()
-        except Refused:
-            visit.take(self.door.strangers, self.door.address(visit))
-            raise
-        if key is not None:
+    def _admit(self, visit: Visit, key: Key | None) -> None:
+        visit.is_admitted = True
+        if key is not None and self.door.limiter is not None:
             visit.take(self.door.limiter, key)
 
-    def _call(self, visit: Visit, body: Any) -> Call:
+    def _call(self, visit: Visit, body: Any, receive: Receive) -> Call:
         query_string = visit.scope["query_string"]
         query = Query(query_string) if query_string else _NO_QUERY
-        return Call(visit.path, query, body, idempotency_key(visit.headers.get(b"idempotency-key")), visit.headers)
+        key = idempotency_key(visit.headers.get(b"idempotency-key"))
+        return Call(visit.path, query, body, key, visit.headers, receive)
 
-    async def _body(self, route: _Route, visit: Visit, receive: Receive) -> Any:
+    async def _body(self, endpoint: Endpoint[S], visit: Visit, receive: Receive, received: bytes | None) -> bytes:
         most = self.door.body_bytes_max
-        if route.endpoint.public:
+        if endpoint.public:
             most = min(most, STRANGERS_BODY_BYTES_MAX)
-        data = await read_body(receive, visit.headers.get(b"content-length"), most)
+        refuse_encoded(visit.headers)
+        if received is not None and len(received) <= most:
+            return received
+        return await read_body(receive, visit.headers.get(b"content-length"), most)
+
+    def _decoded(self, route: _Route, visit: Visit, data: bytes) -> Any:
         if route.endpoint.raw_body:
             return data
         if route.decode is None or (not data and route.endpoint.body_optional):
@@ -257,6 +270,16 @@ class Shell(Generic[S]):
         if self.door.json_only:
             require_json(visit.headers.get(b"content-type", b""))
         return decode_body(route.decode, data)
+
+    def _refusal_of(self, visit: Visit, fault: Exception) -> ParleyError:
+        """What a caller is told. Whoever was not let in pays for it out of the budget of strangers."""
+        error = self._error_of(visit, fault)
+        if isinstance(error, Refused) and not visit.is_admitted and visit.decision is None:
+            try:
+                visit.take(self.door.strangers, self.door.address(visit))
+            except RateLimited as limited:
+                return limited
+        return error
 
     def _error_of(self, visit: Visit, fault: Exception) -> ParleyError:
         if isinstance(fault, ParleyError):
@@ -307,7 +330,8 @@ class Shell(Generic[S]):
         if error is not None:
             self.note_refusal(error)
         wanted = self._logged
-        if wanted == "all" or (wanted == "problems" and (status >= 400 or seconds > SLOW_SECONDS)):
+        is_problem = (status >= 400 and not isinstance(error, RateLimited)) or seconds > SLOW_SECONDS
+        if wanted == "all" or (wanted == "problems" and is_problem):
             self._log.info(
                 "request",
                 method=visit.scope["method"],
@@ -362,4 +386,4 @@ def _check_handshake(scope: Scope) -> None:
     for request in judge.events_received():
         judge.accept(cast("Request", request))
     if judge.handshake_exc is not None:
-        raise InvalidInput(f"This is no upgrade to a WebSocket: {judge.handshake_exc}")
+        raise InvalidInput(f"This is not a valid upgrade to a WebSocket: {judge.handshake_exc}")

@@ -15,6 +15,8 @@ from parley.serve.connections import Connections
 
 HANDSHAKE_SECONDS: Final = 10.0
 """How long a caller may take to agree on TLS."""
+FAREWELL_SECONDS: Final = 30.0
+"""How long a caller may take to receive the end of its last answer and to agree that this was it."""
 _PAUSE_SECONDS: Final = 0.1
 """Between two tries to accept where the system has no descriptor left."""
 
@@ -65,7 +67,11 @@ class TlsListener:
     async def _agree(self, accepted: socket.socket) -> None:
         with suppress(OSError):  # it hung up, took too long, or does not speak TLS
             await asyncio.get_running_loop().connect_accepted_socket(
-                self._made, accepted, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_SECONDS
+                self._made,
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=FAREWELL_SECONDS,
             )
 
 

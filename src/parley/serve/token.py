@@ -2,7 +2,7 @@
 
 After a rotation the token before it stays valid for a while, so that running clients can read the file again. The
 grace period belongs to the running server: a restart ends it. Another process rotates by writing the file; the server
-notices in ``reload`` and grants the same grace. A file that is gone while the server runs is written again.
+notices in ``reload`` and grants the same grace. A file that is gone or emptied while the server runs is written again.
 
 The token is also a key: ``sign`` and ``verify`` let a server hand out what it will recognise later, without a table of
 what it handed out. A signature ends with the token that made it.
@@ -18,12 +18,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from parley.core.clock import Clock
-from parley.core.errors import StartupFailed
+from parley.core.errors import WorkspaceUnsafe
 from parley.core.files import write_atomic
 from parley.core.ids import new_token
 from parley.core.signing import sign
+from parley.serve.writable import unusable
 
 _FILE_MODE: Final = 0o600
+_READING: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""Not blocking, since a pipe in the file's place would be waited for."""
 _READ_BYTES_MAX: Final = 4_096
 _FORM: Final = re.compile(rb"[!-~]{32,1024}")
 """Ours has 64 hexadecimal characters; one that a person chose must be as hard to guess and fit a header."""
@@ -57,16 +60,13 @@ class TokenStore:
         return self._current.decode("ascii")
 
     def load(self) -> tuple[str, ...]:
-        """Reads the token, or makes one; returns warnings. Raises ``StartupFailed`` if the file is of no use."""
+        """Reads the token, or makes one; returns warnings. Raises ``WorkspaceUnsafe`` if the file is of no use."""
         try:
-            token, warnings = self._read()
-        except FileNotFoundError:
-            write_atomic(self.path, f"{new_token()}\n".encode("ascii"), _FILE_MODE)
-            token, warnings = self._read()
+            token, warnings = self._read_or_make()
         except OSError as error:
-            raise StartupFailed(f"Cannot read the token in {self.path}: {error.strerror}") from error
+            raise unusable(self.path, error) from error
         if token is None:
-            raise StartupFailed(
+            raise WorkspaceUnsafe(
                 f"{self.path} holds no usable token: remove it, and the next start writes a new one",
                 path=str(self.path),
             )
@@ -100,11 +100,14 @@ class TokenStore:
     def reload(self) -> Reloaded:
         """Takes over a token that was written to the file since. A file of no use changes nothing but is warned of."""
         try:
-            if self._signature == _signature(self.path.lstat()):
+            found = self.path.lstat()
+            if self._signature == _signature(found):
                 return Reloaded(False)
+            if _is_empty(found):
+                return self._restore()
             token, warnings = self._read()
         except FileNotFoundError:
-            return self.restore()
+            return self._restore()
         except OSError as error:
             return self._warned(f"Cannot read the token in {self.path}: {error.strerror}; it stays as it was")
         self._unreadable = False
@@ -118,13 +121,14 @@ class TokenStore:
         self._current = token
         return Reloaded(True, warnings)
 
-    def restore(self) -> Reloaded:
-        """Writes the token again if its file is gone; those who look for it there would find none."""
-        if self.path.exists():
-            return Reloaded(False)
+    def write_again(self) -> None:
+        """Puts the token back into its file, for those who look for it there. Raises ``OSError``."""
+        write_atomic(self.path, self._current + b"\n", _FILE_MODE)
+        self._read()
+
+    def _restore(self) -> Reloaded:
         try:
-            write_atomic(self.path, self._current + b"\n", _FILE_MODE)
-            self._read()
+            self.write_again()
         except OSError as error:
             return self._warned(f"{self.path} is gone and cannot be written again: {error.strerror}")
         self._unreadable = False
@@ -148,10 +152,21 @@ class TokenStore:
         self._previous = tuple(entry for entry in self._previous if entry[1] > now)
         return [token for token, _ in self._previous]
 
+    def _read_or_make(self) -> tuple[bytes | None, tuple[str, ...]]:
+        try:
+            return self._read()
+        except FileNotFoundError:
+            write_atomic(self.path, f"{new_token()}\n".encode("ascii"), _FILE_MODE)
+            return self._read()
+
     def _read(self) -> tuple[bytes | None, tuple[str, ...]]:
         """The token in the file, if it has the form of one, and what had to be put right."""
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(self.path, _READING)
         try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                self._signature = _signature(status)
+                return None, ()
             warnings = _fix_mode(descriptor, self.path)
             self._signature = _signature(os.fstat(descriptor))
             token = os.read(descriptor, _READ_BYTES_MAX).strip()
@@ -163,7 +178,7 @@ class TokenStore:
 def unusable_because(path: Path) -> str | None:
     """Why a start would refuse this file, or None; one that is not there is written by the next start."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(path, _READING)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -179,6 +194,10 @@ def unusable_because(path: Path) -> str | None:
 
 def _signature(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _is_empty(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and status.st_size == 0
 
 
 def _fix_mode(descriptor: int, path: Path) -> tuple[str, ...]:

@@ -8,7 +8,12 @@ from typing import Final
 
 from parley.core.errors import LocalError, StartupFailed, WorkspaceUnsafe
 
-_NOT_ALLOWED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENOTDIR, errno.EISDIR})
+_NOT_ALLOWED: Final = frozenset(
+    {
+        *(errno.EACCES, errno.EPERM, errno.EROFS),
+        *(errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENXIO),  # something else is in its place
+    }
+)
 """What another try does not change; a full disk may have room again."""
 
 

@@ -2,14 +2,12 @@
 
 import asyncio
 import io
-import json
-import re
 import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from parley.broker.gate import SqliteGate
 from parley.broker.http import Front, HttpSettings, broker_shell
@@ -25,49 +23,24 @@ from parley.daemon.home import prepare_home
 from parley.serve import DiskWatch, InFlight, bind
 from parley.serve.logs import configure
 from parley.serve.metrics import Metrics
-from parley.serve.security_headers import SECURITY_HEADERS
 from parley.serve.server import HttpServer
 from parley.serve.shell import Shell
 from parley.wire.daemon_home import DaemonHome
-from tests.daemon.desk import PORT, Desk
+from tests.conformance.shell.lines import Reply, Spoken, reply
+from tests.daemon.served_daemon import PORT, ServedDaemon
 from tests.hub.hubs import serve_hub
 
 SECONDS = 60.0
-UPGRADE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
-KEY = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
 RATE = 20
 """Requests per second that each server lets a caller make, where a test is about that."""
 
 
 @dataclass
-class Served:
+class Served(Spoken):
     """One server under test."""
 
-    name: str
-    port: int
-    host: str
-    token: str
     shell: Shell[Any]
     server: HttpServer
-    health: str
-    closed: tuple[str, str]
-    """Method and path of something that needs the token."""
-    posts: str
-    """A path that takes a body."""
-
-    def head(self, line: str, *headers: str) -> bytes:
-        """The head of a request that this server takes for its own."""
-        return "\r\n".join([f"{line} HTTP/1.1", f"Host: {self.host}", *headers, "", ""]).encode()
-
-    @property
-    def bearer(self) -> str:
-        return f"Authorization: Bearer {self.token}"
-
-
-class Reply(NamedTuple):
-    status: int
-    headers: dict[str, str]
-    body: Any
 
 
 @asynccontextmanager
@@ -81,35 +54,11 @@ async def line_to(served: Served) -> AsyncGenerator[tuple[asyncio.StreamReader, 
         writer.close()
 
 
-async def reply(reader: asyncio.StreamReader) -> Reply:
-    """The next answer on a connection."""
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    status, *lines = head.strip().split("\r\n")
-    headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
-    body = await reader.readexactly(int(headers.get("content-length", "0")))
-    is_json = headers.get("content-type", "").startswith("application/json")
-    return Reply(int(status.split()[1]), headers, json.loads(body) if is_json and body else body)
-
-
 async def until(condition: Callable[[], bool]) -> None:
     """Waits for what the server does by itself."""
     async with asyncio.timeout(SECONDS):
         while not condition():  # noqa: ASYNC110 - its own sets
             await asyncio.sleep(0.001)
-
-
-async def replies(reader: asyncio.StreamReader) -> list[Reply]:
-    """All answers until the server ends the connection."""
-    found: list[Reply] = []
-    while True:
-        try:
-            found.append(await reply(reader))
-        except ConnectionResetError:
-            return found
-        except asyncio.IncompleteReadError as ended:
-            if ended.partial:
-                raise
-            return found
 
 
 async def ask(served: Served, data: bytes) -> Reply:
@@ -128,11 +77,11 @@ async def hub_server(folder: Path, *, limited: bool = False) -> AsyncGenerator[S
             opened.hub.port,
             f"127.0.0.1:{opened.hub.port}",
             opened.token,
-            opened.hub.app,
-            opened.server,
             "/health",
             ("GET", "/api/v1/channels"),
             "/api/v1/channels",
+            opened.hub.app,
+            opened.server,
         )
 
 
@@ -140,22 +89,22 @@ async def hub_server(folder: Path, *, limited: bool = False) -> AsyncGenerator[S
 async def daemon_server(folder: Path, *, limited: bool = False) -> AsyncGenerator[Served]:
     home = DaemonHome(folder / "home")
     prepare_home(home)
-    desk = Desk(home, parse_daemon_settings({"ipc": {"rate_per_second": RATE if limited else 100_000}}))
+    served = ServedDaemon(home, parse_daemon_settings({"ipc": {"rate_per_second": RATE if limited else 100_000}}))
     try:
-        async with _served(desk.api("tcp"), 64) as (server, port):
+        async with _served(served.api("tcp"), 64) as (server, port):
             yield Served(
                 "daemon",
                 port,
                 f"127.0.0.1:{PORT}",
-                desk.tokens.current,
-                server.shell,
-                server,
+                served.tokens.current,
                 "/v1/health",
                 ("GET", "/v1/version"),
                 "/v1/inbox/seen",
+                server.shell,
+                server,
             )
     finally:
-        await desk.close()
+        await served.close()
 
 
 @asynccontextmanager
@@ -179,11 +128,11 @@ async def broker_server(
                 port,
                 "broker.example",
                 "creation",
-                server.shell,
-                server,
                 "/v1/health",
                 ("GET", "/v1/meshes"),
                 "/v1/meshes",
+                server.shell,
+                server,
             )
     finally:
         await broker.stop()
@@ -204,19 +153,6 @@ async def _served(
     finally:
         shell.door.in_flight.close()
         await server.stop(1)
-
-
-def assert_is_ours(answer: Reply) -> None:
-    """An answer has the security headers, the request's id and the name of the process, whoever made it."""
-    for name, value in SECURITY_HEADERS:
-        assert answer.headers[name.decode()] == value.decode()
-    assert re.fullmatch("[0-9a-f-]{36}", answer.headers["x-request-id"])
-    assert answer.headers["x-instance-id"]
-
-
-def assert_refused(answer: Reply, status: int, code: str) -> None:
-    assert (answer.status, answer.body["code"]) == (status, code)
-    assert_is_ours(answer)
 
 
 Start = Callable[..., AbstractAsyncContextManager[Served]]

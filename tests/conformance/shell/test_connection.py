@@ -6,42 +6,27 @@ import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from parley.serve.http import HEAD_BYTES_MAX, HEADERS_MAX, PIPELINED_MAX, HttpConnection
 from parley.serve.shell import STRANGERS_BODY_BYTES_MAX
 from tests.broker.test_server import certificate
-from tests.conformance.shell.servers import (
+from tests.conformance.shell.lines import (
+    CHUNKED,
+    JSON,
     KEY,
-    RATE,
-    SECONDS,
-    SERVERS,
     UPGRADE,
-    Served,
-    ask,
     assert_is_ours,
     assert_refused,
-    line_to,
+    faulty_framings,
     replies,
     reply,
-    until,
 )
+from tests.conformance.shell.servers import RATE, SECONDS, SERVERS, Served, ask, line_to, until
 
-CHUNKED = "Transfer-Encoding: chunked"
-JSON = "Content-Type: application/json"
 SMALL_BUFFER = 4_096
-
-
-def get(served: Served, *headers: str) -> bytes:
-    """A request that is answered with 200."""
-    return served.head(f"GET {served.health}", served.bearer, *headers)
-
-
-def post(served: Served, *headers: str) -> bytes:
-    """The head of a request with a body."""
-    return served.head(f"POST {served.posts}", served.bearer, JSON, *headers)
 
 
 @contextmanager
@@ -63,42 +48,10 @@ async def connections(served: Served, count: int) -> None:
     await until(lambda: len(served.server.connections.connections) == count)
 
 
-def faulty_framings(served: Served) -> dict[str, bytes]:
-    whole = b"0\r\n\r\n"
-    length = "Content-Length: 5"
-    health = f"GET {served.health} HTTP/1.1\r\nHost: {served.host}\r\n{served.bearer}\r\n".encode()
-    return {
-        "a length and chunks": post(served, length, CHUNKED) + whole,
-        "chunks and a length": post(served, CHUNKED, length) + whole,
-        "the same length twice": post(served, length, length) + b"hello",
-        "two lengths": post(served, length, "Content-Length: 6") + b"hello!",
-        "a list of lengths": post(served, "Content-Length: 5, 5") + b"hello",
-        "a length with a sign": post(served, "Content-Length: +5") + b"hello",
-        "a length beyond all numbers": post(served, f"Content-Length: {'9' * 30}") + b"hello",
-        "chunks twice": post(served, CHUNKED, CHUNKED) + whole,
-        "something like chunks": post(served, "Transfer-Encoding: xchunked") + whole,
-        "identity": post(served, "Transfer-Encoding: identity") + whole,
-        "chunks that are not last": post(served, "Transfer-Encoding: chunked, identity") + whole,
-        "a chunk longer than it says": post(served, CHUNKED) + b"1\r\nabc" + whole,
-        "a chunk of a negative length": post(served, CHUNKED) + b"-1\r\na\r\n" + whole,
-        "a chunk that ends in a bare LF": post(served, CHUNKED) + b"1\na\r\n" + whole,
-        "a header on two lines": health + b"X-A: b\r\n c\r\n\r\n",
-        "a bare LF": health + b"X-A: b\nX-B: c\r\n\r\n",
-        "a bare CR": health + b"X-A: b\rX-B: c\r\n\r\n",
-        "a blank before the colon": health + b"X-A : b\r\n\r\n",
-        "a NUL in a header": health + b"X-A: b\0c\r\n\r\n",
-        "a NUL in the path": served.head(f"GET {served.health}\0", served.bearer),
-        "another host in the target": served.head(f"GET http://evil.example{served.health}", served.bearer),
-        "a tunnel": served.head("CONNECT evil.example:443", served.bearer),
-        "the preface of HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        "an upgrade with a body": post(served, "Connection: upgrade", "Upgrade: h2c", length) + b"hello",
-    }
-
-
 async def test_a_request_that_can_be_read_in_two_ways_is_refused_and_nothing_after_it_is_heard(served: Served) -> None:
     for name, data in faulty_framings(served).items():
         async with line_to(served) as (reader, writer):
-            writer.write(data + get(served))
+            writer.write(data + served.get())
             answers = await replies(reader)
             assert len(answers) == 1, name
             assert_refused(answers[0], 400, "INVALID_INPUT")
@@ -121,18 +74,34 @@ async def test_what_comes_after_the_body_decides_nothing(served: Served) -> None
 async def test_framing_without_end_is_refused(served: Served, endless: bytes) -> None:
     """A trailer or the extension of a chunk that never ends is neither head nor body."""
     async with line_to(served) as (reader, writer):
-        writer.write(post(served, CHUNKED) + (b"0\r\n" if endless.startswith(b"X") else b"") + endless)
+        writer.write(served.post(CHUNKED) + (b"0\r\n" if endless.startswith(b"X") else b"") + endless)
         assert_refused(await reply(reader), 400, "INVALID_INPUT")
 
 
 async def test_a_head_has_a_bounded_number_of_headers(served: Served) -> None:
     few = [f"X-{number}: y" for number in range(HEADERS_MAX - 2)]
-    assert (await ask(served, get(served, *few))).status == 200
-    assert_refused(await ask(served, get(served, *few, "X-More: y")), 400, "INVALID_INPUT")
+    assert (await ask(served, served.get(*few))).status == 200
+    assert_refused(await ask(served, served.get(*few, "X-More: y")), 400, "INVALID_INPUT")
+
+
+async def test_of_headers_that_nobody_reads_none_is_kept(served: Served) -> None:
+    """Each costs far more memory than it has bytes, and a connection can stay for minutes."""
+    trailers = b"a:\r\n" * 10_000
+    async with line_to(served) as (reader, writer):
+        writer.write(served.post(CHUNKED) + b"2\r\n{}\r\n0\r\n" + trailers)
+        await until(lambda: bool(served.server.connections.connections))
+        (connection,) = cast("set[HttpConnection]", served.server.connections.connections)
+        writer.write(b"\r\n" + served.get())
+        await reply(reader)
+        assert (await reply(reader)).status == 200
+        assert not connection.headers
+        writer.write(served.head(f"GET {served.health}")[:-2] + trailers)
+        assert_refused(await reply(reader), 400, "INVALID_INPUT")
+        assert not connection.headers
 
 
 async def test_large_heads_in_a_row_are_each_measured_alone(served: Served) -> None:
-    large = get(served, f"X-Padding: {'x' * (HEAD_BYTES_MAX // 2)}")
+    large = served.get(f"X-Padding: {'x' * (HEAD_BYTES_MAX // 2)}")
     async with line_to(served) as (reader, writer):
         writer.write(large * 3 + large[:-100])
         assert [(await reply(reader)).status for _ in range(3)] == [200] * 3
@@ -143,7 +112,7 @@ async def test_large_heads_in_a_row_are_each_measured_alone(served: Served) -> N
 async def test_only_so_many_requests_wait_on_a_connection(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     with held_answers(served, monkeypatch) as released:
         async with line_to(served) as (reader, writer):
-            writer.write(get(served) * (PIPELINED_MAX + 20))
+            writer.write(served.get() * (PIPELINED_MAX + 20))
             await connections(served, 1)
             released.set()
             answers = await replies(reader)
@@ -151,10 +120,10 @@ async def test_only_so_many_requests_wait_on_a_connection(served: Served, monkey
 
 
 async def test_a_refusal_waits_for_the_answers_before_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    for garbage in (b"NONSENSE\r\n\r\n", post(served, CHUNKED) + b"zz\r\n"):
+    for garbage in (b"NONSENSE\r\n\r\n", served.post(CHUNKED) + b"zz\r\n"):
         with held_answers(served, monkeypatch) as released:
             async with line_to(served) as (reader, writer):
-                writer.write(get(served) * 2 + garbage)
+                writer.write(served.get() * 2 + garbage)
                 await connections(served, 1)
                 released.set()
                 answers = await replies(reader)
@@ -166,16 +135,16 @@ async def test_a_body_that_goes_wrong_after_its_answer_gets_no_second_one(served
     async with line_to(served) as (reader, writer):
         writer.write(served.head(f"POST {served.posts}", JSON, CHUNKED))
         assert (await reply(reader)).status in (401, 403)
-        writer.write(b"zz\r\n" + get(served))
+        writer.write(b"zz\r\n" + served.get())
         assert await replies(reader) == []
 
 
 async def test_another_upgrade_than_ours_is_ignored(served: Served) -> None:
     """Some clients offer HTTP/2 with their first request."""
     async with line_to(served) as (reader, writer):
-        writer.write(get(served, "Connection: Upgrade", "Upgrade: h2c") + get(served))
+        writer.write(served.get("Connection: Upgrade", "Upgrade: h2c") + served.get())
         assert [(await reply(reader)).status for _ in range(2)] == [200, 200]
-        writer.write(get(served))
+        writer.write(served.get())
         assert (await reply(reader)).status == 200
 
 
@@ -186,12 +155,12 @@ async def test_whoever_is_refused_before_100_continue_is_not_heard_further(serve
         answer = await reply(reader)
         assert answer.status in (401, 403)
         assert answer.headers["connection"] == "close"
-        writer.write(get(served))
+        writer.write(served.get())
         assert await replies(reader) == []
 
 
 async def test_http_1_0_is_answered_once(served: Served) -> None:
-    keep = get(served, "Connection: keep-alive").replace(b"HTTP/1.1", b"HTTP/1.0")
+    keep = served.get("Connection: keep-alive").replace(b"HTTP/1.1", b"HTTP/1.0")
     async with line_to(served) as (reader, writer):
         writer.write(keep * 2)
         (answer,) = await replies(reader)
@@ -207,13 +176,13 @@ async def test_an_upgrade_waits_for_the_answers_before_it(
         upgrade = served.head("GET /ws", served.bearer, *UPGRADE, KEY)
         with held_answers(served, monkeypatch) as released:
             async with line_to(served) as (reader, writer):
-                writer.write(get(served) + upgrade)
+                writer.write(served.get() + upgrade)
                 await connections(served, 1)
                 released.set()
                 answers = await replies(reader)
         assert [each.status for each in answers] == [200, 400]
         async with line_to(served) as (reader, writer):
-            writer.write(get(served))
+            writer.write(served.get())
             assert (await reply(reader)).status == 200
             writer.write(upgrade)
             assert (await reply(reader)).status == 101, "an answered connection can be upgraded"
@@ -282,13 +251,27 @@ async def test_whoever_keeps_the_server_waiting_makes_room(served: Served, kept_
     """Neither a body that does not come nor answers that nobody takes can fill a server."""
     most = 4
     served.server.connections._most = most
-    data = {"body": post(served, "Content-Length: 500"), "reader": served.head("GET /openapi.json", served.bearer) * 60}
+    data = {"body": served.post("Content-Length: 500"), "reader": served.head("GET /openapi.json", served.bearer) * 60}
     with ExitStack() as lines:
         for _ in range(2 * most):
             line = lines.enter_context(unread_line(served))
             await asyncio.to_thread(line.sendall, data[kept_waiting])
         await until(lambda: len(served.server.connections.waiting) == most)
-        assert (await ask(served, get(served))).status == 200
+        assert (await ask(served, served.get())).status == 200
+
+
+@pytest.mark.parametrize("kept_waiting", ["body", "reader"])
+async def test_whoever_keeps_the_server_waiting_does_not_hold_up_its_stop(
+    served: Served, monkeypatch: pytest.MonkeyPatch, kept_waiting: str
+) -> None:
+    monkeypatch.setattr("parley.serve.server.STOP_PATIENCE_SECONDS", 0.1)
+    unread = served.head("GET /openapi.json", served.bearer) * 60
+    data = {"body": served.post("Content-Length: 500"), "reader": unread}
+    with unread_line(served) as line:
+        await asyncio.to_thread(line.sendall, data[kept_waiting])
+        await connections(served, 1)
+        await asyncio.wait_for(served.server.stop(3_600.0), SECONDS)
+    assert served.shell.door.in_flight.count == 0
 
 
 async def test_what_is_being_answered_is_not_given_up_for_a_newcomer(
@@ -299,7 +282,7 @@ async def test_what_is_being_answered_is_not_given_up_for_a_newcomer(
     with held_answers(served, monkeypatch) as released:
         lines = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(most)]
         for _, writer in lines:
-            writer.write(get(served))
+            writer.write(served.get())
         await until(lambda: len(served.server.connections.tasks) == most)
         async with line_to(served) as (reader, _):
             assert await replies(reader) == [], "there is no room"
@@ -313,7 +296,7 @@ async def test_a_stream_ends_with_its_connection_whatever_was_asked_behind_it(tm
     async with SERVERS["daemon"](tmp_path) as served:
         feed = served.shell._server.feed
         async with line_to(served) as (reader, writer):
-            writer.write(served.head("GET /v1/events", served.bearer) + get(served))
+            writer.write(served.head("GET /v1/events", served.bearer) + served.get())
             await reader.readuntil(b": connected")
             assert len(feed) == 1
         await until(lambda: not len(feed))
@@ -356,14 +339,14 @@ async def test_connections_that_have_not_agreed_on_tls_make_room(tmp_path: Path)
         silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(most)]
         silent[1][1].write(b"\x16\x03\x01")
         garbage = await asyncio.open_connection("127.0.0.1", served.port)
-        garbage[1].write(get(served))
+        garbage[1].write(served.get())
         await asyncio.wait_for(garbage[0].read(), SECONDS)
         await asyncio.wait_for(silent[0][0].read(), SECONDS)
         trusts = ssl.create_default_context(cafile=str(cert))
         for _ in range(2):
             reader, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=trusts)
             for _ in range(2):
-                writer.write(get(served))
+                writer.write(served.get())
                 answer = await asyncio.wait_for(reply(reader), SECONDS)
                 assert answer.status == 200
                 assert_is_ours(answer)

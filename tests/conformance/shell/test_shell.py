@@ -7,19 +7,8 @@ import pytest
 
 from parley.serve.http import HEAD_BYTES_MAX, PROGRESS_BYTES_MIN, HttpConnection
 from parley.serve.shell import GIVEN_ONCE
-from tests.conformance.shell.servers import (
-    KEY,
-    RATE,
-    SECONDS,
-    SERVERS,
-    UPGRADE,
-    Served,
-    ask,
-    assert_is_ours,
-    assert_refused,
-    line_to,
-    reply,
-)
+from tests.conformance.shell.lines import CHUNKED, KEY, UPGRADE, assert_is_ours, assert_refused, reply
+from tests.conformance.shell.servers import RATE, SECONDS, SERVERS, Served, ask, line_to
 
 
 async def test_an_answer_carries_its_headers_and_the_callers_own_request_id(served: Served) -> None:
@@ -178,6 +167,62 @@ async def test_h11_upgrades_are_limited(name: str, tmp_path: Path) -> None:
             statuses.append(answer.status)
             assert len(statuses) < 100 * RATE
         assert_refused(answer, 429, "RATE_LIMITED")
+
+
+@pytest.mark.parametrize("line", ["GET /nowhere", "PATCH {health}", "GET {health}\nOrigin: https://evil.example"])
+async def test_whatever_is_refused_before_the_caller_is_known_is_limited(limited: Served, line: str) -> None:
+    first, *headers = line.format(health=limited.health).split("\n")
+    statuses: list[int] = []
+    async with line_to(limited) as (reader, writer):
+        while 429 not in statuses:
+            writer.write(limited.head(first, *headers))
+            answer = await reply(reader)
+            statuses.append(answer.status)
+            assert len(statuses) < 100 * RATE
+    assert_refused(answer, 429, "RATE_LIMITED")
+    known = await ask(limited, limited.head(" ".join(limited.closed), limited.bearer))
+    assert known.status == 200
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "code"),
+    [
+        ("Transfer-Encoding: gzip, chunked", 400, "INVALID_INPUT"),
+        ("Content-Encoding: gzip", 415, "INVALID_INPUT"),
+    ],
+)
+async def test_a_body_that_nothing_here_would_open_is_refused(
+    served: Served, header: str, status: int, code: str
+) -> None:
+    chunked = () if header.startswith("Transfer") else (CHUNKED,)
+    answer = await ask(served, served.post(header, *chunked) + b"2\r\n{}\r\n0\r\n\r\n")
+    assert_refused(answer, status, code)
+
+
+@pytest.mark.parametrize("name", ["hub", "daemon"])
+@pytest.mark.parametrize("said", ["application/jsonp", "text/plain; a=application/json", "text/plain"])
+async def test_only_json_is_taken_for_json(name: str, said: str, tmp_path: Path) -> None:
+    async with SERVERS[name](tmp_path) as served:
+        head = served.head(f"POST {served.posts}", served.bearer, f"Content-Type: {said}", "Content-Length: 2")
+        assert_refused(await ask(served, head + b"{}"), 415, "INVALID_INPUT")
+
+
+async def test_blank_lines_do_not_keep_a_connection_that_asks_nothing(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HttpConnection, "silence_seconds", 0.05)
+    async with line_to(served) as (reader, writer):
+        writer.write(served.get())
+        await reply(reader)
+
+        async def trickle() -> None:
+            while True:
+                writer.write(b"\r\n")
+                await asyncio.sleep(0.01)
+
+        trickling = asyncio.create_task(trickle())
+        assert await reader.read() == b""
+        trickling.cancel()
 
 
 @pytest.mark.parametrize("name", ["hub", "broker"])

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -96,6 +97,31 @@ def test_part_x_hub_restart_a_clean_stop_finishes_what_is_in_flight_refuses_what
     assert not workspace.server_file.exists()
     assert not workspace.wal.exists() or workspace.wal.stat().st_size == 0
     assert rows(workspace, "SELECT content_raw FROM messages") == [("in flight",)] * 2
+
+
+def test_a_request_that_never_becomes_whole_does_not_hold_up_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody can begin one, without a token."""
+    monkeypatch.setattr("parley.serve.life.STOP_PATIENCE_SECONDS", 0.1)
+    half = "POST /ui/login HTTP/1.1\r\nHost: {0}\r\nOrigin: http://{0}\r\nContent-Length: 500\r\n\r\nx"
+
+    def look(server: ServerFile) -> None:
+        hub = hub_of(tmp_path)
+        with socket.create_connection(("127.0.0.1", server.port)) as stranger:
+            stranger.sendall(half.format(f"127.0.0.1:{server.port}").encode())
+            until(lambda: hub.in_flight.count == 1)
+            stop_at_once(server)
+            assert stranger.recv(1) == b""
+
+    with ThreadPoolExecutor(1) as thread:
+        looking: list[Future[None]] = []
+        code, log = run_here(
+            tmp_path, lambda server: looking.append(thread.submit(look, server)), drain_seconds=DEADLINE_SECONDS
+        )
+        looking[0].result()
+    assert code == Exit.OK
+    assert [entry for entry in log.entries if entry["event"] == "drain_timed_out"] == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
