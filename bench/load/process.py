@@ -49,6 +49,11 @@ class Process:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
+    def peak_resident_bytes(self) -> int:
+        """The most of its memory that was in RAM at any moment so far."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
     def open_files(self) -> int:
         """Descriptors that the process holds."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))  # noqa: PTH208 - only the number is wanted

@@ -22,6 +22,7 @@ from tests.campaign.cluster import cluster
 from tests.campaign.crowd import crowd
 from tests.campaign.derived import derived_kills
 from tests.campaign.disk import failing_operations, power_cuts
+from tests.campaign.doors.run import doors, full
 from tests.campaign.files.run import struck_files
 from tests.campaign.full_disk import full_disk
 from tests.campaign.kill import kill_cycles
@@ -45,6 +46,7 @@ NAMES = (
     "files",
     "starts",
     "crowd",
+    "doors",
     "team",
     "tool_team",
     "mesh_kill",
@@ -88,6 +90,7 @@ def _campaigns(options: argparse.Namespace, left: Path) -> dict[str, Callable[[P
         "files": lambda _: struck_files(rounds=options.files, seed=options.seed),
         "starts": lambda folder: simultaneous_starts(folder, rounds=options.rounds, seed=options.seed),
         "crowd": lambda folder: crowd(folder, clients=options.clients, seed=options.seed),
+        "doors": lambda folder: doors(folder, size=full(options.door_connections), seed=options.seed),
         "team": lambda folder: team(
             folder,
             workers=options.workers,
@@ -137,6 +140,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--files", type=int, default=500, help="times that a file is taken away or closed under load")
     parser.add_argument("--rounds", type=int, default=50, help="rounds of six simultaneous starts")
     parser.add_argument("--clients", type=int, default=300, help="feeds that are asked for at once")
+    parser.add_argument("--door-connections", type=int, default=10_000, help="half-open connections to each server")
     parser.add_argument("--workers", type=int, default=20, help="programs, and then agents, that share ten tasks each")
     parser.add_argument("--mesh-kills", type=int, default=1_000, help="kill -9 of a daemon or a broker at a given step")
     parser.add_argument("--mesh-messages", type=int, default=3_000, help="messages of each daemon in a bad network")

@@ -114,6 +114,7 @@ def test_the_sizes_of_the_campaigns_are_those_that_run(monkeypatch: pytest.Monke
         ("full-disks", f"{options.full_disks} of each kind"),
         ("rounds", f"{options.rounds} rounds"),
         ("clients", f"{options.clients} clients"),
+        ("door-connections", f"{options.door_connections:,} connections to each"),
         ("workers", f"{options.workers} workers"),
         ("lake-kills", f"{options.lake_kills:,} kills"),
         ("soak-seconds", f"{options.soak_seconds:g} seconds"),

@@ -1,0 +1,1 @@
+"""Strangers at the doors of a hub, a daemon and two brokers."""
