@@ -35,9 +35,9 @@ def test_a_version_conflict_has_the_decided_shape() -> None:
 
 def test_shutting_down_says_it_twice_for_existing_clients() -> None:
     assert plain(error_body(ShuttingDown())) == {
-        "error": "The hub is shutting down",
+        "error": "The server is shutting down",
         "code": "SHUTTING_DOWN",
-        "message": "The hub is shutting down",
+        "message": "The server is shutting down",
     }
 
 

@@ -12,9 +12,9 @@ from parley.broker.rules.founding import FoundMesh, Join
 from parley.broker.rules.mesh_limits import ChangeLimits, all_limits
 from parley.broker.server import CONNECTIONS_MAX, Broker
 from parley.broker.socket import BrokerSocket, socket_config
-from parley.core.broker_errors import CreationRefused, OperatorOnly
+from parley.core.broker_errors import CreationRefused, InviteRefused, OperatorOnly, QuotaExceeded
 from parley.core.clock import Clock
-from parley.core.errors import NotFound, OriginForbidden, ServiceUnavailable, ShuttingDown
+from parley.core.errors import NotFound, OriginForbidden, RateLimited, ServiceUnavailable, ShuttingDown
 from parley.serve import DiskWatch, InFlight, RateLimiter
 from parley.serve.disk import FULL_BYTES
 from parley.serve.door import Door, Visit
@@ -43,7 +43,9 @@ BODY_BYTES_MAX: Final = 16 * 1024
 SOCKET_PATH: Final = "/ws"
 METRICS_PATH: Final = "/metrics"
 OPENAPI_PATH: Final = "/openapi.json"
-ABOUT: Final = About("Parley broker", "What is asked of a broker before there is a member to connect")
+ABOUT: Final = About(
+    "Parley broker", "What is asked of a broker before there is a member to connect", errors=(RateLimited,)
+)
 
 
 @dataclass(frozen=True)
@@ -89,16 +91,16 @@ class BrokerDoor(Door):
         return BODY_BYTES_MAX
 
     def check_source(self, visit: Visit) -> None:
-        # A broker has whatever names its users gave it; only a browser says where a page came from.
-        if b"origin" in visit.headers:
-            raise OriginForbidden("No page has business with a broker")
+        # A broker has whatever names its users gave it, so its Host tells nothing.
+        if visit.is_by_page:
+            raise OriginForbidden("Web pages may not call a broker")
 
     def admit(self, endpoint: Endpoint[Any], visit: Visit) -> Key | None:
         creates = endpoint.path == MESHES_PATH and endpoint.method == "POST"
         if not (creates and self._settings.open_creation) and not self._has_token(visit):
             if creates:
-                raise CreationRefused("Making a mesh needs the broker's creation token")
-            raise OperatorOnly("What meshes may hold is the business of the broker's operator")
+                raise CreationRefused("Creating a mesh needs the broker's creation token")
+            raise OperatorOnly("Only the broker's operator can see or change the limits of its meshes")
         return self.address(visit)
 
     def admit_stranger(self, endpoint: Endpoint[Any], visit: Visit) -> None:
@@ -125,12 +127,13 @@ def broker_shell(front: Front, clock: Clock, in_flight: InFlight) -> Shell[Front
     broker = front.broker
     config = socket_config(broker)
 
-    def open_socket(_: Visit, connection: HttpConnection) -> BrokerSocket:
+    def open_socket(visit: Visit, connection: HttpConnection) -> BrokerSocket:
         if broker.connections >= CONNECTIONS_MAX:
             raise too_many("connections", CONNECTIONS_MAX)
-        return BrokerSocket(config, connection.server_state, {})
+        headers = [*shell.common_headers, (b"x-request-id", visit.request_id.encode())]
+        return BrokerSocket(config, connection.server_state, headers)
 
-    return Shell(
+    shell = Shell(
         front,
         ENDPOINTS,
         BrokerDoor(front, clock, in_flight),
@@ -140,6 +143,7 @@ def broker_shell(front: Front, clock: Clock, in_flight: InFlight) -> Shell[Front
         headers=((b"x-instance-id", broker.setting.broker_instance.encode()),),
         upgrades={SOCKET_PATH: open_socket},
     )
+    return shell
 
 
 async def health(front: Front, call: Call) -> Answer:
@@ -247,6 +251,13 @@ ENDPOINTS: Final[tuple[Endpoint[Front], ...]] = (
         body=SetLimits,
     ),
     Endpoint(
-        "POST", JOIN_PATH, join, "become a member by an invite", {201: Joined, 200: Joined}, body=JoinMesh, public=True
+        "POST",
+        JOIN_PATH,
+        join,
+        "become a member by an invite",
+        {201: Joined, 200: Joined},
+        (InviteRefused, QuotaExceeded),
+        body=JoinMesh,
+        public=True,
     ),
 )

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import httpx
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from parley.core import sealing, untrusted_json
@@ -21,6 +22,7 @@ from parley.core.errors import InvalidInput, ParleyError
 from parley.core.ids import new_uuid
 from parley.core.wire_errors import retold
 from parley.daemon.memberships import Membership
+from parley.wire.answers import ErrorBody
 from parley.wire.invites import Invite, Role, decode_invite, encode_invite, invite_secret, join_proof, signed_invite
 from parley.wire.mesh_http import JOIN_PATH, MESHES_PATH, CreateMesh, Joined, JoinMesh, MeshCreated, join_bytes
 
@@ -28,6 +30,7 @@ T = TypeVar("T")
 TIMEOUT_SECONDS: Final = 20.0
 HOUR_MS: Final = 3_600_000
 _UNSIGNED: Final = "0" * 128
+_NO_SUCH_PATH: Final = (404, 405)
 _ANOTHER_KEY_MAY: Final = ("revoked", "replaced")
 """Why a broker refuses a key whose owner may join under a new one."""
 
@@ -145,14 +148,17 @@ async def _post(broker_url: str, path: str, body: Any, headers: dict[str, str], 
             return untrusted_json.decode(reply.content, answer)
         except msgspec.DecodeError as error:
             raise BrokerUnreachable(f"{broker_url} is not a broker: {error}", broker_url=broker_url) from error
-    raise _refusal(reply)
+    raise _refusal(broker_url, reply)
 
 
-def _refusal(reply: httpx.Response) -> ParleyError:
+def _refusal(broker_url: str, reply: httpx.Response) -> ParleyError:
+    """What the broker refuses. Another server has no such path, and a proxy before a broker other words."""
     try:
-        body: dict[str, Any] = untrusted_json.decode(reply.content, dict[str, Any])
+        body = untrusted_json.decode(reply.content, ErrorBody)
     except msgspec.DecodeError:
-        body = {}
-    text = str(body.get("error", f"The broker answered with {reply.status_code}"))
-    code, details = str(body.get("code", f"HTTP_{reply.status_code}")), dict(body.get("details") or {})
-    return retold(text, code=code, status=reply.status_code, details=details)
+        body = None
+    if body is None or reply.status_code in _NO_SUCH_PATH:
+        text = f"{broker_url} is not a broker: it answers with {reply.status_code}"
+        return BrokerUnreachable(text, broker_url=broker_url)
+    details = {} if body.details is UNSET else body.details
+    return retold(body.error, code=body.code, status=reply.status_code, details=details)

@@ -27,7 +27,7 @@ def register_invite(tx: Tx, invite: Invite, issuer_id: str | None) -> bool:
         if issuer.pubkey != invite.issuer:
             raise InviteRefused("An invite is registered by its issuer", reason="forged")
         if RANK[invite.role] > RANK[issuer.role]:
-            raise NotAllowed(f"A {issuer.role} cannot invite an {invite.role}", role=issuer.role)
+            raise NotAllowed(f"The role {issuer.role} cannot invite the role {invite.role}", role=issuer.role)
     if tx.one("SELECT 1 FROM invite WHERE invite_id = ?", invite.invite_id) is not None:
         return False
     tx.run(

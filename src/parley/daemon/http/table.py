@@ -5,6 +5,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from parley.core.broker_errors import (
+    InviteRefused,
+    MembershipEnded,
+    NoSuchDestination,
+    NotAllowed,
+    QuotaExceeded,
+)
 from parley.core.daemon_errors import (
     DaemonBusy,
     DestinationUnknown,
@@ -20,6 +27,7 @@ from parley.core.daemon_errors import (
     OutboxConflict,
     RowNotFound,
     RowSpent,
+    TokenInQuery,
     TooManyStreams,
 )
 from parley.core.errors import CursorExpired, IdempotencyKeyReused, NotFound, PayloadTooLarge
@@ -34,7 +42,7 @@ from parley.wire import daemon_requests as requests
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
 
-ABOUT: Final = About("Parley daemon", "The local API of one user's daemon")
+ABOUT: Final = About("Parley daemon", "The local API of one user's daemon", errors=(TokenInQuery, DaemonBusy))
 
 
 async def get_openapi(daemon: "Daemon", call: Call) -> Answer:
@@ -53,7 +61,7 @@ _INBOX: Final = (
     _CURSOR,
 )
 _MESH_ERRORS: Final = (MeshNotAttached, MeshRequired)
-_BROKER_ERRORS: Final = (*_MESH_ERRORS, MeshUnreachable)
+_BROKER_ERRORS: Final = (*_MESH_ERRORS, MeshUnreachable, MembershipEnded)
 _SEND_ERRORS: Final = (
     *_BROKER_ERRORS,
     NotFound,
@@ -66,7 +74,6 @@ _SEND_ERRORS: Final = (
     HookRefused,
     InsufficientStorage,
     MeshKeyMissing,
-    DaemonBusy,
 )
 
 ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
@@ -97,6 +104,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         {200: answers.SendResult, 202: answers.SendResult},
         _SEND_ERRORS,
         body=requests.SendBody,
+        takes_key=True,
     ),
     Endpoint(
         "POST",
@@ -106,6 +114,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         {200: answers.SendResult, 202: answers.SendResult},
         _SEND_ERRORS,
         body=requests.TopicPost,
+        takes_key=True,
     ),
     Endpoint(
         "POST",
@@ -140,12 +149,13 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         messages.get_inbox,
         "what arrived, newest first",
         {200: answers.InboxPage},
-        (MeshNotAttached, NotFound),
+        (*_MESH_ERRORS, NotFound),
         (
             *_INBOX,
             Param("mark_seen", "boolean", "whether what is shown counts as seen", True),
             Param("wait_seconds", "integer", "wait so long for something to arrive", 0, 0, INBOX_WAIT_SECONDS_MAX),
         ),
+        may_take_long=True,
     ),
     Endpoint(
         "GET",
@@ -153,7 +163,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         messages.search_inbox,
         "what arrived and holds these words",
         {200: answers.InboxPage},
-        (MeshNotAttached, NotFound),
+        (*_MESH_ERRORS, NotFound),
         (Param("q", "string", "the words", required=True), *_INBOX),
     ),
     Endpoint(
@@ -170,7 +180,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         messages.delete_inbox,
         "throw away what arrived in a mesh, before a time, or all",
         {200: answers.Removed},
-        (MeshNotAttached,),
+        _MESH_ERRORS,
         (
             _MESH,
             Param("before", "string", "an ISO 8601 time: only what arrived earlier"),
@@ -191,7 +201,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         messages.get_outbox,
         "what was to be sent, newest first",
         {200: answers.OutboxPage},
-        (MeshNotAttached,),
+        _MESH_ERRORS,
         (
             _MESH,
             Param("status", "string", f"only rows that are {', '.join(STATUSES)}"),
@@ -214,7 +224,16 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         messages.post_requeue,
         "send a row's message anew",
         {200: answers.Requeued},
-        (RowNotFound, RowSpent, OutboxConflict, PayloadTooLarge, HookRefused, InsufficientStorage, MeshNotAttached),
+        (
+            RowNotFound,
+            RowSpent,
+            OutboxConflict,
+            PayloadTooLarge,
+            HookRefused,
+            InsufficientStorage,
+            *_MESH_ERRORS,
+            MeshKeyMissing,
+        ),
         body=requests.Requeue,
     ),
     Endpoint(
@@ -240,7 +259,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         meshes.get_peers,
         "who is in the meshes, and what they are doing",
         {200: answers.Peers},
-        (MeshNotAttached,),
+        (*_MESH_ERRORS, MembershipEnded),
         (_MESH,),
     ),
     Endpoint(
@@ -258,7 +277,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         stream.get_events,
         "the daemon's log, as server-sent events",
         {200: bytes},
-        (MeshNotAttached, NotFound, CursorExpired, TooManyStreams),
+        (*_MESH_ERRORS, NotFound, CursorExpired, TooManyStreams),
         (_MESH, Param("after", "string", "the number of an event: what comes after it; as `Last-Event-ID`")),
         content_type="text/event-stream",
     ),
@@ -277,7 +296,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         meshes.post_session,
         "begin or renew a session",
         {200: answers.SessionRegistered},
-        (MeshNotAttached,),
+        _MESH_ERRORS,
         body=requests.Register,
     ),
     Endpoint("DELETE", "/v1/sessions/{token}", meshes.delete_session, "end a session", {200: answers.SessionEnded}),
@@ -288,6 +307,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         meshes.post_join,
         "become a member by an invite",
         {200: answers.MeshState},
+        (MeshUnreachable, InviteRefused, QuotaExceeded),
         body=requests.Join,
     ),
     Endpoint(
@@ -296,7 +316,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         meshes.post_invite,
         "make an invite",
         {200: answers.InviteMade},
-        (*_BROKER_ERRORS, MeshKeyMissing),
+        (*_BROKER_ERRORS, MeshKeyMissing, NotAllowed, InviteRefused),
         body=requests.MakeInvite,
     ),
     Endpoint(
@@ -305,7 +325,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         meshes.post_call,
         "call a method of the broker",
         {200: dict},
-        (*_BROKER_ERRORS, NotFound, DestinationUnknown),
+        (*_BROKER_ERRORS, NotFound, DestinationUnknown, NotAllowed, NoSuchDestination, InviteRefused),
         body=requests.MeshCall,
     ),
     Endpoint(

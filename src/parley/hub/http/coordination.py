@@ -45,6 +45,7 @@ COORDINATION: "tuple[Endpoint[Hub], ...]" = (
         {201: answers.AgentResult, 200: answers.AgentResult},
         (AgentNameTaken, IdempotencyKeyReused),
         body=requests.RegisterAgent,
+        takes_key=True,
     ),
     Endpoint("GET", "/api/v1/agents/{name}", agents.agent, "One agent", {200: answers.OneAgent}, (NotFound,)),
     Endpoint(
@@ -55,6 +56,7 @@ COORDINATION: "tuple[Endpoint[Hub], ...]" = (
         {200: answers.AgentResult},
         (NotFound, AgentNameTaken, IdempotencyKeyReused),
         body=requests.PatchAgent,
+        takes_key=True,
     ),
     Endpoint(
         "GET",
@@ -80,6 +82,7 @@ COORDINATION: "tuple[Endpoint[Hub], ...]" = (
         {201: answers.TaskResult, 200: answers.TaskResult},
         (NotFound, IdempotencyKeyReused),
         body=requests.CreateTask,
+        takes_key=True,
     ),
     Endpoint(
         "POST",
@@ -89,6 +92,7 @@ COORDINATION: "tuple[Endpoint[Hub], ...]" = (
         {200: answers.NextTask},
         (NotFound, IdempotencyKeyReused),
         body=requests.ClaimNext,
+        takes_key=True,
     ),
     Endpoint(
         "GET",
@@ -106,6 +110,7 @@ COORDINATION: "tuple[Endpoint[Hub], ...]" = (
         {200: answers.TaskResult},
         (NotFound, TaskHeld, TaskNotHeld, TaskClosed, IdempotencyKeyReused),
         body=requests.PatchTask,
+        takes_key=True,
     ),
     Endpoint(
         "GET",
@@ -129,6 +134,7 @@ COORDINATION: "tuple[Endpoint[Hub], ...]" = (
         {201: answers.LeaseResult, 200: answers.LeaseResult},
         (LeaseConflict, IdempotencyKeyReused),
         body=requests.AcquireLease,
+        takes_key=True,
     ),
     Endpoint(
         "POST",
@@ -147,5 +153,6 @@ COORDINATION: "tuple[Endpoint[Hub], ...]" = (
         {200: answers.LeaseResult},
         (NotFound, LeaseLost, IdempotencyKeyReused),
         body=requests.PatchLease,
+        takes_key=True,
     ),
 )

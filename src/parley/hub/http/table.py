@@ -148,6 +148,7 @@ ENDPOINTS: "tuple[Endpoint[Hub], ...]" = (
         {201: answers.ChannelResult, 200: answers.ChannelResult},
         (IdempotencyKeyReused,),
         body=requests.CreateChannel,
+        takes_key=True,
     ),
     Endpoint(
         "GET",
@@ -166,6 +167,7 @@ ENDPOINTS: "tuple[Endpoint[Hub], ...]" = (
         {201: answers.TopicResult, 200: answers.TopicResult},
         (NotFound, IdempotencyKeyReused),
         body=requests.CreateTopic,
+        takes_key=True,
     ),
     Endpoint("GET", "/api/v1/topics/{topic_id}", reads.topic, "One topic", {200: answers.OneTopic}, (NotFound,)),
     Endpoint(
@@ -176,6 +178,7 @@ ENDPOINTS: "tuple[Endpoint[Hub], ...]" = (
         {200: answers.TopicResult},
         (NotFound, IdempotencyKeyReused),
         body=requests.RenameTopic,
+        takes_key=True,
     ),
     Endpoint(
         "GET",
@@ -202,6 +205,7 @@ ENDPOINTS: "tuple[Endpoint[Hub], ...]" = (
         {201: answers.MessageResult, 200: answers.MessageResult},
         (NotFound, IdempotencyKeyReused, MessageArchived),
         body=requests.CreateMessage,
+        takes_key=True,
     ),
     Endpoint(
         "GET", "/api/v1/messages/{message_id}", reads.message, "One message", {200: answers.OneMessage}, (NotFound,)
@@ -234,6 +238,7 @@ ENDPOINTS: "tuple[Endpoint[Hub], ...]" = (
         {200: answers.FindingsResult},
         (NotFound, VersionConflict, MessageDeleted, IdempotencyKeyReused),
         body=requests.StoreFindings,
+        takes_key=True,
     ),
     Endpoint(
         "GET",
@@ -252,6 +257,7 @@ ENDPOINTS: "tuple[Endpoint[Hub], ...]" = (
         {200: (answers.MessageResult, answers.MoveResult)},
         (NotFound, VersionConflict, MessageDeleted, CrossChannelMove, IdempotencyKeyReused, MessageArchived),
         body=requests.PatchMessage,
+        takes_key=True,
     ),
     Endpoint(
         "GET",
@@ -270,6 +276,7 @@ ENDPOINTS: "tuple[Endpoint[Hub], ...]" = (
         {201: answers.AttachmentResult, 200: answers.AttachmentResult},
         (NotFound, IdempotencyKeyReused),
         body=requests.AddAttachment,
+        takes_key=True,
     ),
     Endpoint(
         "GET",
