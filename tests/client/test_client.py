@@ -295,3 +295,23 @@ def test_calls_go_on_after_the_token_was_rotated(hub: HubProcess) -> None:
         assert hub.server.auth_token != before
         assert client.ping().pong
         assert other.ping().pong
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_an_id_of_dots_is_an_id_and_no_step_through_the_path(shared_hub: HubProcess, name: str) -> None:
+    with Client(url=shared_hub.server.base_url, token=shared_hub.server.auth_token) as client:
+        with pytest.raises(errors.NotFound, match="Topic not found") as refused:
+            client.get_topic(name)
+        assert refused.value.details["topic_id"] == name
+
+
+async def test_a_client_that_was_closed_says_so(shared_hub: HubProcess) -> None:
+    client, other = Client(shared_hub.root), AsyncClient(shared_hub.root)
+    client.health()
+    await other.health()
+    client.close()
+    await other.aclose()
+    with pytest.raises(errors.ClientClosed):
+        client.health()
+    with pytest.raises(errors.ClientClosed):
+        await other.health()

@@ -23,7 +23,7 @@ from parley.daemon.inbox.events import append_event
 from parley.daemon.memberships import Memberships
 from parley.wire.daemon_answers import Peers
 from parley.wire.daemon_home import DaemonHome
-from tests.daemon.desk import BOB, member
+from tests.daemon.served_daemon import BOB, member
 from tests.daemon.world import commit
 
 SECONDS = 90

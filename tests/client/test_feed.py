@@ -194,7 +194,7 @@ async def test_a_new_database_is_reported_as_a_reset_and_read_from_its_beginning
         async with client.events(cursor=FileCursor(path), on_state=changes.append, backoff=SOON) as feed:
             await take(feed, 2)
             await asyncio.to_thread(hub.stop)
-            for file in hub.workspace.state.glob("db.sqlite3*"):
+            for file in (*hub.workspace.state.glob("db.sqlite3*"), hub.workspace.last_port):
                 file.unlink()
             await asyncio.to_thread(hub.start)
             await client.create_channel("fresh")

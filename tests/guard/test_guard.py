@@ -9,6 +9,7 @@ import pytest
 
 from parley.app.make import make_workspace
 from parley.client import Client
+from parley.guard import git
 from parley.workspace.layout import Workspace
 from tests.guard.conftest import Guard
 from tests.guard.repositories import Bob, Tree
@@ -288,3 +289,16 @@ def test_outside_of_a_repository_it_is_refused(tmp_path: Path, monkeypatch: pyte
     assert guard("install") == 1
     assert guard("status") == 1
     assert guard("check") == 0
+
+
+def test_folders_and_branches_may_be_named_by_what_other_programs_take_for_the_end_of_a_line(tmp_path: Path) -> None:
+    tree = Tree(tmp_path / "one\u2028two\x85three")
+    tree.top.mkdir()
+    tree.must("init", "-q", "-b", "main")
+    assert tree.commit("src/a.py").code == 0
+    found = git.find_repository(tree.top)
+    assert found is not None
+    assert found.top == tree.top
+    head, branch = tree.git("rev-parse", "HEAD").said.strip(), "refs/heads/one\u2028two\x85three"
+    told = f"{branch} {head} {branch} {'0' * 40}\n"
+    assert git.pushed_paths(tree.top, "origin", git.ref_lines(told)) == ["src/a.py"]

@@ -101,6 +101,11 @@ def test_cursors_move_without_files_and_nothing_at_all_is_no_commit(lake: Lake) 
     assert read_cursors(lake, NOTES, version) == {}
 
 
+def test_a_cursor_may_be_named_by_any_text(lake: Lake) -> None:
+    commit(lake, NOTES, [], cursors=[Step("one\u2028two\x85three", None, 3)])
+    assert read_cursors(lake, NOTES) == {"one\u2028two\x85three": 3}
+
+
 def test_named_partitions_are_replaced_and_the_others_stay(lake: Lake) -> None:
     commit(lake, NOTES, written(lake, note(1, 1), note(2, 2), note(3, 3)))
     base = table_version(lake, NOTES)

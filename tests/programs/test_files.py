@@ -14,6 +14,7 @@ from parley.programs.catalogue import PROGRAMS, Place, ProgramFile, is_our_comma
 from parley.programs.json_file import BOM, Facts, JsonFile, runs_ours
 from parley.programs.jsonc import NotJson, comments, parse
 from parley.programs.section import BEGIN, NotASection, SectionFile
+from parley.programs.setup import Planned
 from parley.programs.toml_file import NotToml, TomlFile
 from tests.programs import corpus
 
@@ -249,3 +250,15 @@ def comments_of(file: ProgramFile, text: str | None) -> list[str]:
     if not text or not isinstance(file.edit, JsonFile):
         return []
     return comments(re.sub(r'"(?:[^"\\]|\\.)*"', "", text))
+
+
+def test_a_diff_shows_lines_as_the_file_has_them() -> None:
+    before, after = '{"a": "one\u2028two\x85three"}\n\f\n', '{"a": "one\u2028two\x85three"}\nnew'
+    planned = Planned(Path("f"), Path("f"), (), before.encode(), after.encode(), "missing", {})
+    assert planned.diff().split("\n")[3:] == [
+        ' {"a": "one\u2028two\x85three"}',
+        "-\f",
+        "+new",
+        "\\ No newline at end of file",
+        "",
+    ]

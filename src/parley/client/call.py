@@ -32,6 +32,8 @@ class Call(Generic[T]):
     answer: type[T]
     body: bytes | None = None
     idempotency_key: str | None = None
+    waits_seconds: float = 0.0
+    """How long the server is asked to wait before it answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class Read(Call[T]):
 
 def segment(name: str) -> str:
     """An id as one segment of a path, whatever it holds."""
-    return quote(name, safe="")
+    # A segment of dots is a step through the path to whoever reads it; written like this it stays a name.
+    return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
 
 
 def mutation(
@@ -78,6 +81,12 @@ def check_key(key: str | None) -> None:
     if key is not None and (len(key) > limits.IDEMPOTENCY_KEY_CHARS_MAX or not _is_printable(key) or " " in key):
         words = f"1 to {limits.IDEMPOTENCY_KEY_CHARS_MAX} printable ASCII characters without blanks"
         raise InvalidInput(f"idempotency_key must be {words}", field="idempotency_key")
+
+
+def check_header(text: str | None, name: str) -> None:
+    """Refuses what no header can carry."""
+    if text is not None and (not text or not _is_printable(text) or text != text.strip()):
+        raise InvalidInput(f"{name} must be printable ASCII characters, without blanks around them", field=name)
 
 
 def check_agent(name: str | None, *given_by: str) -> None:

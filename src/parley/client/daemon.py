@@ -8,8 +8,8 @@
             print(event.id, event.kind, event.data)
 
 A message is on this machine's disk when ``send`` returns, and may be sent again with the same id: it has one effect.
-The daemon is found by its socket; if none answers, ``DaemonNotRunning`` is raised. ``AsyncDaemonClient`` has the same
-methods to await.
+The daemon is found by its socket; if none is there, ``DaemonNotRunning`` is raised, also when it ends before it has
+answered; one that takes too long raises ``DaemonLate``. ``AsyncDaemonClient`` has the same methods to await.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from typing import Any, Final, Self, TypedDict, TypeVar, Unpack
 
 from parley.client import daemon_calls
 from parley.client.backoff import Random
-from parley.client.call import Call, Caller, query_text
+from parley.client.call import Call, Caller, check_header, query_text
 from parley.client.daemon_calls import InboxFilters
 from parley.client.daemon_events import EventStream, StreamedEvent, parse_events
 from parley.client.methods import awaiting, blocking
 from parley.client.refusals import answer_of
 from parley.client.runners import AsyncRunner, BlockingRunner
 from parley.client.steps import Reply, Request, Steps, exchange
-from parley.core.daemon_errors import DaemonNotRunning
-from parley.core.errors import ConnectionFailed, ParleyError
+from parley.core.daemon_errors import DaemonLate, DaemonNotRunning
+from parley.core.errors import AnswerLate, ConnectionFailed, InvalidInput, ParleyError
 from parley.core.ids import new_uuid
 from parley.core.limits import INBOX_WAIT_SECONDS_MAX
 from parley.wire.daemon_answers import InboxPage
@@ -81,12 +81,14 @@ class _DaemonClient:
 
     def _perform(self, call: Call[T]) -> Steps[T]:
         with self._reaching():
-            outcome = yield from exchange(self._request(call.method, call.path, call.body))
+            outcome = yield from exchange(self._request(call.method, call.path, call.body, call.waits_seconds))
             if not isinstance(outcome, Reply):
                 raise outcome
         return answer_of(call, outcome)
 
     def _wait_for_messages(self, seconds: float, filters: InboxFilters) -> Steps[InboxPage]:
+        if not math.isfinite(seconds):
+            raise InvalidInput("seconds must be a finite number", field="seconds")
         deadline = time.monotonic() + seconds
         while True:
             left = max(0, min(INBOX_WAIT_SECONDS_MAX, math.ceil(deadline - time.monotonic())))
@@ -102,29 +104,34 @@ class _DaemonClient:
         return token
 
     def _end_session(self) -> Steps[bool]:
-        token, self.session = self.session, None
+        token = self.session
         if token is None:
             return False
-        return (yield from self._perform(daemon_calls.unregister_session(self.caller, token))).ended
+        ended = yield from self._perform(daemon_calls.unregister_session(self.caller, token))
+        self.session = None  # not before, so that what failed can be repeated
+        return ended.ended
 
     def _listening(self, stream: EventStream, mesh: str | None) -> Request:
         request = self._request("GET", f"/v1/events{query_text(mesh=mesh)}")
         request.headers.update(stream.headers)
         return request
 
-    def _request(self, method: str, path: str, body: bytes | None = None) -> Request:
+    def _request(self, method: str, path: str, body: bytes | None = None, waits_seconds: float = 0.0) -> Request:
         headers = {} if self.session is None else {SESSION_HEADER: self.session}
         if body is not None:
             headers["content-type"] = "application/json"
-        return Request(method, BASE + path, headers, body)
+        return Request(method, BASE + path, headers, body, waits_seconds)
 
     @contextlib.contextmanager
     def _reaching(self) -> Generator[None]:
+        check_header(self.session, "session")
         if not self._met:
             _look_for(self.home, self._timeout)
             self._met = True
         try:
             yield
+        except AnswerLate as error:
+            raise DaemonLate(f"The daemon at {self.home.socket} did not answer in time: {error}") from error
         except ConnectionFailed as error:
             self._met = False
             raise _not_running(self.home, str(error)) from error

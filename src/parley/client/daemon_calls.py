@@ -3,13 +3,16 @@
 Both clients are made from these functions; see ``daemon``.
 """
 
+import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Final, Literal, TypedDict, TypeVar, Unpack
 
 import msgspec
 
 from parley.client.call import Call, Caller, query_text, segment
+from parley.core import untrusted_json
+from parley.core.errors import InvalidInput
 from parley.wire import daemon_answers as answers
 from parley.wire import daemon_requests as requests
 from parley.wire.broker import Presence, Priority
@@ -35,6 +38,9 @@ class InboxFilters(TypedDict, total=False):
     """How long to wait for the first message, if there is none."""
 
 
+_FILTERS: Final = frozenset(InboxFilters.__annotations__)
+
+
 def version(_caller: Caller) -> Call[answers.DaemonVersion]:
     """The daemon's version, and what was agreed with each broker."""
     return Call("GET", "/v1/version", answers.DaemonVersion)
@@ -46,13 +52,13 @@ def health(_caller: Caller) -> Call[answers.DaemonHealth]:
 
 
 def send(
-    _caller: Caller,
+    caller: Caller,
     to: str,
     message: str,
     *,
     mesh: str | None = None,
     priority: Priority = "next",
-    meta: Mapping[str, Any] | None = None,
+    meta: Mapping[str, Any] | msgspec.Raw | None = None,
     reply_to_id: str | None = None,
     mentions: Sequence[str] = (),
     to_session: str | None = None,
@@ -60,30 +66,31 @@ def send(
 ) -> Call[answers.SendResult]:
     """Takes a message to a member, ``#topic``, ``@group`` or ``*``; it is on disk when this returns.
 
-    Give it an id of your own to be able to send it again: it has one effect.
+    Give it an id of your own to be able to send it again: it has one effect. ``meta`` may be JSON as it is written.
     """
     body = requests.SendBody(
         to=to,
         message=message,
         mesh=mesh,
         priority=priority,
-        meta=msgspec.Raw(msgspec.json.encode(meta or {})),
+        meta=_metadata(meta),
         reply_to_id=reply_to_id,
         mentions=list(mentions),
         to_session=to_session,
-        client_message_id=client_message_id,
+        client_message_id=client_message_id or caller.new_key(),
     )
     return _post("/v1/send", answers.SendResult, body)
 
 
 def inbox(_caller: Caller, **filters: Unpack[InboxFilters]) -> Call[answers.InboxPage]:
     """What arrived, newest first. What is shown counts as seen, unless ``mark_seen`` is False."""
-    return Call("GET", f"/v1/inbox{_filters(filters)}", answers.InboxPage)
+    query = _filters("inbox", filters)
+    return Call("GET", f"/v1/inbox{query}", answers.InboxPage, waits_seconds=filters.get("wait_seconds", 0))
 
 
 def search_inbox(_caller: Caller, words: str, **filters: Unpack[InboxFilters]) -> Call[answers.InboxPage]:
     """What arrived and holds these words."""
-    return Call("GET", f"/v1/inbox/search{_filters(filters, q=words)}", answers.InboxPage)
+    return Call("GET", f"/v1/inbox/search{_filters('search_inbox', filters, q=words)}", answers.InboxPage)
 
 
 def mark_seen(_caller: Caller, ids: Sequence[str]) -> Call[answers.MarkedSeen]:
@@ -266,7 +273,32 @@ def reload(_caller: Caller) -> Call[answers.Reloaded]:
     return Call("POST", "/v1/reload", answers.Reloaded)
 
 
-def _filters(filters: InboxFilters, **more: str) -> str:
+def _metadata(meta: Mapping[str, Any] | msgspec.Raw | None) -> msgspec.Raw:
+    """Metadata as it is sent. Raises ``InvalidInput`` for what is no JSON object."""
+    if meta is None:
+        return requests.NO_META
+    try:
+        text = bytes(meta) if isinstance(meta, msgspec.Raw) else _written(meta)
+        untrusted_json.decode(text, dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"meta must be a JSON object: {error}", field="meta") from None
+    return msgspec.Raw(text)
+
+
+def _written(meta: Mapping[str, Any]) -> bytes:
+    try:
+        # What JSON has no word for would be null to the encoder, and another value to whoever reads it.
+        return json.dumps(msgspec.to_builtins(meta), ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        raise
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"meta cannot be written as JSON: {error}", field="meta") from None
+
+
+def _filters(name: str, filters: InboxFilters, **more: str) -> str:
+    unknown = filters.keys() - _FILTERS
+    if unknown:
+        raise TypeError(f"{name}() got an unexpected keyword argument {min(unknown)!r}")
     given: dict[str, Any] = {"from" if name == "sender" else name: value for name, value in filters.items()}
     return query_text(**more, **given)
 

@@ -1,12 +1,18 @@
 """The reading of a daemon's stream of events, without a socket: lines go in, events come out."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
 
 from parley.client.backoff import FEED_BACKOFF, Random
 from parley.core.daemon_errors import DaemonNotRunning
-from parley.core.errors import ParleyError
+from parley.core.errors import InternalError, ParleyError
+from parley.core.untrusted_json import decode_by
+
+_NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
 
 class StreamedEvent(NamedTuple):
@@ -34,11 +40,14 @@ class EventStream:
         return {} if self.after is None else {"last-event-id": str(self.after)}
 
     def hear(self, line: str) -> StreamedEvent | None:
-        """An event, if the line ends one. Comments are passed over; a number alone says where the stream begins."""
+        """An event, if the line ends one. Comments are passed over; a number alone says where the stream begins.
+
+        Raises ``InternalError`` for what no daemon says.
+        """
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "id":
-            self._number = int(value)
+            self._number = _number(value)
         elif name == "event":
             self._kind = value
         elif name == "data":
@@ -48,7 +57,7 @@ class EventStream:
         return None
 
     def _event(self) -> StreamedEvent | None:
-        event = StreamedEvent(self._number, self._kind, json.loads(self._data)) if self._data else None
+        event = StreamedEvent(self._number, self._kind, _object(self._data)) if self._data else None
         if self._number is not None:
             self.after, self._met, self._failures = self._number, True, 0
         self._number, self._kind, self._data = None, "message", ""
@@ -61,6 +70,22 @@ class EventStream:
         self._number, self._kind, self._data = None, "message", ""
         self._failures += 1
         return FEED_BACKOFF.delay(self._failures, self._random)
+
+
+def _number(text: str) -> int:
+    if _NUMBER.fullmatch(text) is None:
+        raise InternalError("The stream cannot be read: an event's id is not a number")
+    return int(text)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value: Any = decode_by(json.loads, text)
+    except msgspec.DecodeError as error:
+        raise InternalError(f"The stream cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise InternalError("The stream cannot be read: an event's data is not an object")
+    return cast("dict[str, Any]", value)
 
 
 def parse_events(lines: Iterable[str]) -> Iterator[StreamedEvent]:

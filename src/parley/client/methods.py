@@ -58,3 +58,5 @@ def described(describe: Description[P, T], caller: Caller, /, *args: P.args, **k
         return describe(caller, *args, **kwargs)
     except UnicodeEncodeError as error:  # half of a surrogate pair, as Python makes of bytes that are no text
         raise InvalidInput(f"A text cannot be written as UTF-8: {error.reason}") from None
+    except RecursionError:
+        raise InvalidInput("A value is nested too deeply") from None

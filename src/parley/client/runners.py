@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar, assert_never
 
 from parley.client import spool
+from parley.client.lines import Lines
 from parley.client.refusals import error_from
 from parley.client.steps import Exited, Outcome, Pause, Reply, Request, Spawn, Step, Steps
-from parley.core.errors import ConnectionFailed
+from parley.core.errors import AnswerLate, ClientClosed, ConnectionFailed, InvalidInput
 
 if TYPE_CHECKING:
     import httpx
@@ -32,6 +33,7 @@ class BlockingRunner:
         self._timeout = timeout
         self._socket = socket
         self._opening = threading.Lock()
+        self._closed = False
         self._http: httpx.Client | None = None
 
     def run(self, steps: Steps[T]) -> T:
@@ -45,6 +47,8 @@ class BlockingRunner:
             outcome = self._carry_out(step)
 
     def close(self) -> None:
+        with self._opening:
+            self._closed = True
         if self._http is not None:
             self._http.close()
 
@@ -64,13 +68,20 @@ class BlockingRunner:
                 assert_never(step)
 
     def _exchange(self, request: Request) -> Reply | ConnectionFailed:
+        self._check_open()
         if request.url.startswith(spool.SCHEME):
             return _by_file(request, self._timeout)
         import httpx
 
-        http = self._connected(request)
+        http, timeout = self._connected(request), _patience(self._timeout, request.longer_seconds)
         try:
-            return _reply(http.request(request.method, request.url, headers=request.headers, content=request.body))
+            return _reply(
+                http.request(
+                    request.method, request.url, headers=request.headers, content=request.body, timeout=timeout
+                )
+            )
+        except httpx.InvalidURL as error:
+            raise _no_address(request, error) from error
         except httpx.HTTPError as error:
             return _failure(request, error)
 
@@ -81,20 +92,28 @@ class BlockingRunner:
         """
         import httpx
 
-        http, timeout = self._connected(request), httpx.Timeout(self._timeout, read=silence_seconds)
+        http, timeout, lines = self._connected(request), httpx.Timeout(self._timeout, read=silence_seconds), Lines()
         try:
             with http.stream(request.method, request.url, headers=request.headers, timeout=timeout) as response:
                 if not response.is_success:
                     response.read()
                     raise error_from(_reply(response))
-                yield from response.iter_lines()
+                for data in response.iter_bytes():
+                    yield from lines.take(data)
+        except httpx.InvalidURL as error:
+            raise _no_address(request, error) from error
         except httpx.HTTPError as error:
             raise _failure(request, error) from error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("The client was closed")
 
     def _connected(self, request: Request) -> "httpx.Client":
         import httpx
 
         with self._opening:
+            self._check_open()
             if self._http is None:
                 transport = None if self._socket is None else httpx.HTTPTransport(uds=str(self._socket))
                 self._http = httpx.Client(
@@ -109,6 +128,7 @@ class AsyncRunner:
     def __init__(self, timeout: float, socket: Path | None = None) -> None:
         self._timeout = timeout
         self._socket = socket
+        self._closed = False
         self._http: httpx.AsyncClient | None = None
 
     async def run(self, steps: Steps[T]) -> T:
@@ -122,6 +142,7 @@ class AsyncRunner:
             outcome = await self._carry_out(step)
 
     async def aclose(self) -> None:
+        self._closed = True
         if self._http is not None:
             await self._http.aclose()
 
@@ -141,15 +162,20 @@ class AsyncRunner:
                 assert_never(step)
 
     async def _exchange(self, request: Request) -> Reply | ConnectionFailed:
+        self._check_open()
         if request.url.startswith(spool.SCHEME):
             return await _by_file_async(request, self._timeout)
         import httpx
 
-        http = self._connected(request)
+        http, timeout = self._connected(request), _patience(self._timeout, request.longer_seconds)
         try:
             return _reply(
-                await http.request(request.method, request.url, headers=request.headers, content=request.body)
+                await http.request(
+                    request.method, request.url, headers=request.headers, content=request.body, timeout=timeout
+                )
             )
+        except httpx.InvalidURL as error:
+            raise _no_address(request, error) from error
         except httpx.HTTPError as error:
             return _failure(request, error)
 
@@ -157,20 +183,28 @@ class AsyncRunner:
         """The lines of an answer as they come, as those of the other runner."""
         import httpx
 
-        http, timeout = self._connected(request), httpx.Timeout(self._timeout, read=silence_seconds)
+        http, timeout, lines = self._connected(request), httpx.Timeout(self._timeout, read=silence_seconds), Lines()
         try:
             async with http.stream(request.method, request.url, headers=request.headers, timeout=timeout) as response:
                 if not response.is_success:
                     await response.aread()
                     raise error_from(_reply(response))
-                async for line in response.aiter_lines():
-                    yield line
+                async for data in response.aiter_bytes():
+                    for line in lines.take(data):
+                        yield line
+        except httpx.InvalidURL as error:
+            raise _no_address(request, error) from error
         except httpx.HTTPError as error:
             raise _failure(request, error) from error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("The client was closed")
 
     def _connected(self, request: Request) -> "httpx.AsyncClient":
         import httpx
 
+        self._check_open()
         if self._http is None:
             transport = None if self._socket is None else httpx.AsyncHTTPTransport(uds=str(self._socket))
             self._http = httpx.AsyncClient(
@@ -208,8 +242,23 @@ def _reply(response: "httpx.Response") -> Reply:
     return Reply(response.status_code, response.content, response.headers.get("Retry-After"))
 
 
+def _patience(timeout: float, longer_seconds: float) -> "httpx.Timeout":
+    """How long each part of a request may take; its answer as much longer as the server was asked to wait."""
+    import httpx
+
+    return httpx.Timeout(timeout, read=timeout + longer_seconds)
+
+
 def _failure(request: Request, error: "httpx.HTTPError") -> ConnectionFailed:
-    return ConnectionFailed(f"{type(error).__name__}: {error}".rstrip(": "), method=request.method, url=request.url)
+    import httpx
+
+    is_late = isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout)
+    kind = AnswerLate if is_late else ConnectionFailed
+    return kind(f"{type(error).__name__}: {error}".rstrip(": "), method=request.method, url=request.url)
+
+
+def _no_address(request: Request, error: "httpx.InvalidURL") -> InvalidInput:
+    return InvalidInput(f"This cannot be asked for by an address: {error}", method=request.method)
 
 
 def _text(complaint: IO[bytes]) -> str:

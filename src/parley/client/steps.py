@@ -36,6 +36,8 @@ class Request:
     url: str
     headers: dict[str, str] = field(repr=False)
     body: bytes | None = field(default=None, repr=False)
+    longer_seconds: float = 0.0
+    """How much longer than usual the answer may take, because the server is asked to wait for something."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def find_repository(folder: Path) -> Repository | None:
     told = _git(folder, "rev-parse", "--show-toplevel", "--git-common-dir", "--git-path", "hooks")
     if told is None:
         return None
-    top, common, hooks = told.decode("utf-8", "surrogateescape").splitlines()
+    top, common, hooks = told.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n")
     # Git runs hooks at the top of the working tree, and that is what a relative path in its config is relative to.
     root = Path(top)
     git_folder = (folder / common).resolve()
@@ -56,11 +56,16 @@ def staged_paths(top: Path) -> list[str]:
     return sorted(staged)
 
 
+def ref_lines(text: str) -> list[str]:
+    """The lines that git hands a hook before a push."""
+    return text.removesuffix("\n").split("\n")  # the name of a branch may hold what ``splitlines`` splits at
+
+
 def pushed_paths(top: Path, remote: str, refs: Iterable[str]) -> list[str]:
     """What the commits change that a push brings to the other side. ``refs`` are the lines that git hands a hook."""
     found: set[str] = set()
     for line in refs:
-        words = line.split()
+        words = line.split(" ")  # the name of a branch may hold other blanks
         if len(words) != 4 or _is_nothing(words[1]):  # nothing is brought where a branch is deleted
             continue
         local, there = words[1], words[3]

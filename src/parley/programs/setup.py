@@ -27,6 +27,7 @@ State = Literal["ok", "missing", "drifted"]
 
 _BY_PATH: Final = re.compile(rb"/parley(?=[\"' ])")
 """Where a command, in a text of JSON or TOML or inside a hook's, is called by its path."""
+_LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _MODES: Final = {"project": 0o644, "user": 0o600}
 """A new file of a project is for everybody who works on it; one in a home may get secrets beside ours."""
 
@@ -56,7 +57,8 @@ class Planned(NamedTuple):
 
     def diff(self) -> str:
         """What would change, as a unified diff."""
-        old, new = ((data or b"").decode("utf-8").splitlines(keepends=True) for data in (self.before, self.after))
+        # Line feeds alone end lines: a text in JSON may hold what ``splitlines`` takes for another end.
+        old, new = (_LINES.findall((data or b"").decode("utf-8")) for data in (self.before, self.after))
         name = str(self.path)
         sides = ("/dev/null" if self.before is None else name, "/dev/null" if self.after is None else name)
         lines = difflib.unified_diff(old, new, *sides, n=2)

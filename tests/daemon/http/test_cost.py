@@ -10,7 +10,7 @@ import httpx
 from parley.daemon.databases import open_inbox, open_outbox
 from parley.daemon.home import prepare_home
 from parley.wire.daemon_home import DaemonHome
-from tests.daemon.desk import Desk, MakeDesk
+from tests.daemon.served_daemon import MakeServed, ServedDaemon
 
 FEW, MANY = 1_000, 200_000
 _NUMBERS = "WITH RECURSIVE numbered(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbered WHERE n < ?)"
@@ -42,33 +42,33 @@ def fill(home: Path, rows: int) -> None:
 class Steps:
     """Counts what the daemon's own readers do."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, served: ServedDaemon) -> None:
         self.taken = 0
-        for read in (desk.daemon.store.read_outbox, desk.daemon.store.read_inbox):
+        for read in (served.daemon.store.read_outbox, served.daemon.store.read_inbox):
             read(lambda db: db.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._count))
 
     def _count(self, event: dict[str, Any]) -> None:
         self.taken += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
 
 
-async def looked_at(desk: Desk, path: str) -> tuple[int, httpx.Response]:
+async def looked_at(served: ServedDaemon, path: str) -> tuple[int, httpx.Response]:
     """How many steps the second of two looks takes: the first one may have to read the schema."""
-    await desk.unix.get(path)
-    steps = Steps(desk)
-    answer = await desk.unix.get(path)
+    await served.unix.get(path)
+    steps = Steps(served)
+    answer = await served.unix.get(path)
     assert answer.status_code == 200
     return steps.taken, answer
 
 
 async def test_m12_health_and_metrics_cost_the_same_however_much_a_daemon_holds(
-    tmp_path: Path, make_desk: MakeDesk
+    tmp_path: Path, make_served: MakeServed
 ) -> None:
     taken: dict[int, list[int]] = {}
     for rows in (FEW, MANY):
         fill(tmp_path / f"with{rows}", rows)
-        desk = await make_desk(name=f"with{rows}", empty=True, outbox={"rows_max": 1_000_000})
-        health_steps, health = await looked_at(desk, "/v1/health")
-        metrics_steps, metrics = await looked_at(desk, "/v1/metrics")
+        served = await make_served(name=f"with{rows}", empty=True, outbox={"rows_max": 1_000_000})
+        health_steps, health = await looked_at(served, "/v1/health")
+        metrics_steps, metrics = await looked_at(served, "/v1/metrics")
         taken[rows] = [health_steps, metrics_steps]
         told = health.json()
         pending = rows - rows // 4
@@ -76,6 +76,6 @@ async def test_m12_health_and_metrics_cost_the_same_however_much_a_daemon_holds(
         assert (told["unseen"], told["undecryptable"]) == (rows, rows // 10)
         assert f"parley_daemon_outbox_pending {float(pending)}\n" in metrics.text
         assert f"parley_daemon_inbox_unseen {float(rows)}\n" in metrics.text
-        await desk.close()
+        await served.close()
     assert taken[FEW] == taken[MANY]
     assert 0 < sum(taken[MANY]) < 2_000

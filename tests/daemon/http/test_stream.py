@@ -9,19 +9,21 @@ from parley.client.daemon import StreamedEvent, parse_events
 from parley.daemon.feed import Feed, Follower
 from parley.daemon.inbox.events import append_event, prune_events
 from parley.daemon.inbox.receive import Opened, Received, SealedMessage, receive
-from tests.daemon.desk import BOB, Desk, MakeDesk
+from tests.daemon.served_daemon import BOB, MakeServed, ServedDaemon
 from tests.daemon.world import event, opens, push
 
 LATER = 4_102_444_800_000
 """A time that no upkeep takes for old."""
 
 
-async def arrive(desk: Desk, number: int, meta: dict[str, Any] | None = None, text: str | None = None) -> Received:
+async def arrive(
+    served: ServedDaemon, number: int, meta: dict[str, Any] | None = None, text: str | None = None
+) -> Received:
     def opened(message: SealedMessage) -> Opened | None:
         found = opens(message)
         return None if found is None else Opened(found.body, meta or {})
 
-    received = await desk.daemon.store.write_inbox(
+    received = await served.daemon.store.write_inbox(
         lambda db: receive(
             db,
             push(number, f"m-{number}", text or f"text {number}", sender=BOB),
@@ -32,33 +34,33 @@ async def arrive(desk: Desk, number: int, meta: dict[str, Any] | None = None, te
             now_ms=LATER + number,
         )
     )
-    desk.daemon.feed.publish([received.event] if received.event else [])
+    served.daemon.feed.publish([received.event] if received.event else [])
     return received
 
 
-async def followed(desk: Desk, *requests: "asyncio.Task[Any]") -> None:
+async def followed(served: ServedDaemon, *requests: "asyncio.Task[Any]") -> None:
     """Waits until the daemon's log is followed for each request, or has refused one."""
     async with asyncio.timeout(30):
         # The daemon tells nobody of this.
-        while len(desk.daemon.feed) < len(requests) and not any(each.done() for each in requests):  # noqa: ASYNC110
+        while len(served.daemon.feed) < len(requests) and not any(each.done() for each in requests):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
 
-async def read(desk: Desk, count: int, **request: Any) -> list[StreamedEvent]:
+async def read(served: ServedDaemon, count: int, **request: Any) -> list[StreamedEvent]:
     """The first so many events of a stream, which ends because the daemon closes it."""
-    answer = asyncio.create_task(desk.unix.get("/v1/events", **request))
-    await followed(desk, answer)
-    desk.daemon.feed.close()
+    answer = asyncio.create_task(served.unix.get("/v1/events", **request))
+    await followed(served, answer)
+    served.daemon.feed.close()
     events = list(parse_events(iter((await answer).text.split("\n"))))
     assert len(events) >= count
     return events
 
 
-async def test_a_stream_resumes_after_the_event_that_its_reader_had_last(desk: Desk) -> None:
-    first = await arrive(desk, 1)
-    await arrive(desk, 2)
+async def test_a_stream_resumes_after_the_event_that_its_reader_had_last(served: ServedDaemon) -> None:
+    first = await arrive(served, 1)
+    await arrive(served, 2)
     assert first.event is not None
-    events = await read(desk, 1, headers={"last-event-id": str(first.event.event_id)})
+    events = await read(served, 1, headers={"last-event-id": str(first.event.event_id)})
     messages = [event for event in events if event.kind == "message"]
     assert [event.data["body"] for event in messages] == ["text 2"]
     assert messages[0].data["client_message_id"] == "m-2"
@@ -66,33 +68,33 @@ async def test_a_stream_resumes_after_the_event_that_its_reader_had_last(desk: D
     assert messages[0].id > first.event.event_id
 
 
-async def test_a_stream_shows_one_mesh_when_asked_to(make_desk: MakeDesk) -> None:
-    desk = await make_desk("team", "other")
-    await arrive(desk, 1)
-    events = await read(desk, 0, params={"after": "0", "mesh": "other"})
+async def test_a_stream_shows_one_mesh_when_asked_to(make_served: MakeServed) -> None:
+    served = await make_served("team", "other")
+    await arrive(served, 1)
+    events = await read(served, 0, params={"after": "0", "mesh": "other"})
     assert [event for event in events if event.kind == "message"] == []
 
 
 @pytest.mark.parametrize("cursor", ["x", "-1", "999999", "²", "9" * 5_000])
-async def test_a_cursor_that_is_none_is_refused(desk: Desk, cursor: str) -> None:
-    answer = await desk.unix.get("/v1/events", headers={b"last-event-id": cursor.encode("latin-1")})
+async def test_a_cursor_that_is_none_is_refused(served: ServedDaemon, cursor: str) -> None:
+    answer = await served.unix.get("/v1/events", headers={b"last-event-id": cursor.encode("latin-1")})
     assert (answer.status_code, answer.json()["code"]) == (400, "INVALID_INPUT")
 
 
-async def test_a_cursor_whose_events_were_forgotten_is_refused_with_what_is_left(desk: Desk) -> None:
+async def test_a_cursor_whose_events_were_forgotten_is_refused_with_what_is_left(served: ServedDaemon) -> None:
     for number in range(1, 4):
-        await desk.daemon.store.write_inbox(lambda db, at=number: append_event(db, "system", {}, now_ms=LATER + at))
-    await desk.daemon.store.write_inbox(lambda db: prune_events(db, before_ms=LATER + 3))
-    answer = await desk.unix.get("/v1/events", headers={"last-event-id": "1"})
+        await served.daemon.store.write_inbox(lambda db, at=number: append_event(db, "system", {}, now_ms=LATER + at))
+    await served.daemon.store.write_inbox(lambda db: prune_events(db, before_ms=LATER + 3))
+    answer = await served.unix.get("/v1/events", headers={"last-event-id": "1"})
     assert (answer.status_code, answer.json()["code"]) == (410, "CURSOR_EXPIRED")
 
 
-async def test_one_stream_too_many_is_refused(make_desk: MakeDesk) -> None:
-    desk = await make_desk(ipc={"streams_max": 1})
-    follower = desk.daemon.feed.follow()
-    answer = await desk.unix.get("/v1/events")
+async def test_one_stream_too_many_is_refused(make_served: MakeServed) -> None:
+    served = await make_served(ipc={"streams_max": 1})
+    follower = served.daemon.feed.follow()
+    answer = await served.unix.get("/v1/events")
     assert (answer.status_code, answer.json()["code"]) == (429, "TOO_MANY_STREAMS")
-    desk.daemon.feed.leave(follower)
+    served.daemon.feed.leave(follower)
 
 
 async def test_a_follower_that_falls_behind_is_told_once() -> None:

@@ -96,7 +96,7 @@ def _findings(repository: "Repository", hook: "HookName", remote: str) -> "list[
     if hook == "pre-commit":
         paths = git.staged_paths(repository.top)
     else:
-        paths = git.pushed_paths(repository.top, remote, sys.stdin.read().splitlines())
+        paths = git.pushed_paths(repository.top, remote, git.ref_lines(sys.stdin.read()))
     return find(repository, paths, SystemClock())
 
 

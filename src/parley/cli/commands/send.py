@@ -1,16 +1,16 @@
 """``parley send``: a message to somebody on another machine."""
 
-import json as json_text
 import sys
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
+import msgspec
 import typer
 
 from parley.cli.call import Call, command, load_app, single
 from parley.cli.commands.daemon.options import MeshOption, daemon_client
 from parley.cli.plain import plain
 from parley.core.daemon_errors import DaemonNotRunning
-from parley.core.errors import InvalidInput
+from parley.core.ids import new_uuid
 
 app = single()
 
@@ -54,10 +54,10 @@ def send(
         "mesh": mesh,
         "priority": priority,
         "reply_to_id": reply_to,
-        "meta": _object(meta),
+        "meta": None if meta is None else msgspec.Raw(meta.encode()),
         "mentions": mentions or [],
         "to_session": to_session,
-        "client_message_id": client_message_id,
+        "client_message_id": client_message_id or new_uuid(),  # one for both tries: the first may have had its effect
     }
     try:
         with daemon_client() as client:
@@ -74,15 +74,3 @@ def send(
         call.out.line(f"{found.client_message_id} was sent before; the broker has it.")
     else:
         call.out.line(f"{found.client_message_id} is {found.status}.")
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    if text is None:
-        return {}
-    try:
-        value: Any = json_text.loads(text)
-    except ValueError as error:
-        raise InvalidInput(f"--meta is not JSON: {error}", field="meta") from error
-    if not isinstance(value, dict):
-        raise InvalidInput("--meta must be an object", field="meta")
-    return cast("dict[str, Any]", value)

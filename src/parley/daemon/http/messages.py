@@ -101,7 +101,7 @@ def _meta(given: msgspec.Raw) -> dict[str, Any]:
 async def get_inbox(daemon: "Daemon", call: Call) -> Answer:
     wanted, limit = _filter(daemon, call), _inbox_limit(call.query)
     wait_seconds = call.query.integer("wait_seconds", default=0, low=0, high=INBOX_WAIT_SECONDS_MAX)
-    found = await _arrived(daemon, wanted, limit, wait_seconds)
+    found = await _arrived(daemon, call, wanted, limit, wait_seconds)
     marked = 0
     if call.query.flag("mark_seen", default=True) and found.rows:
         ids, now_ms = [each.id for each in found.rows], daemon.clock.now_ms()
@@ -120,8 +120,13 @@ def _last_seq(found: Listing[InboxMessage] | Listing[OutboxRow]) -> int | None:
     return found.rows[-1].seq if found.rows else None
 
 
-async def _arrived(daemon: "Daemon", wanted: Filter, limit: int, wait_seconds: int) -> Listing[InboxMessage]:
-    """What is there, or as soon as something is; nothing when the time is over or the daemon stops."""
+async def _arrived(
+    daemon: "Daemon", call: Call, wanted: Filter, limit: int, wait_seconds: int
+) -> Listing[InboxMessage]:
+    """What is there, or as soon as something is; nothing when the time is over, the daemon stops or the caller leaves.
+
+    What comes after the caller has left is not for it: nobody would see what is marked as seen then.
+    """
 
     def read() -> Listing[InboxMessage]:
         listing = _messages(daemon, limit)
@@ -132,6 +137,8 @@ async def _arrived(daemon: "Daemon", wanted: Filter, limit: int, wait_seconds: i
     if found.rows or not wait_seconds:
         return found
     follower = daemon.feed.follow()
+    gone = asyncio.ensure_future(call.gone())
+    gone.add_done_callback(lambda _: follower.close())
     try:
         async with asyncio.timeout(wait_seconds):
             while not (found := read()).rows and await follower.wait(wait_seconds):
@@ -140,7 +147,8 @@ async def _arrived(daemon: "Daemon", wanted: Filter, limit: int, wait_seconds: i
         pass
     finally:
         daemon.feed.leave(follower)
-    return found
+        has_gone = not gone.cancel()
+    return _messages(daemon, limit) if has_gone else found
 
 
 async def search_inbox(daemon: "Daemon", call: Call) -> Answer:
@@ -212,7 +220,7 @@ async def get_row(daemon: "Daemon", call: Call) -> Answer:
 
 
 async def _deliveries(daemon: "Daemon", row: OutboxRow) -> list[Delivery] | None:
-    """What became of the message at its recipients; None where the broker has it not, or cannot be asked."""
+    """What became of the message at its recipients; None where the broker does not have it, or cannot be asked."""
     mesh = daemon.meshes.get(row.mesh_id)
     if row.status != "done" or mesh is None or not mesh.runner.machine.ready:
         return None

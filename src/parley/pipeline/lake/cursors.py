@@ -26,7 +26,9 @@ def read_cursors(lake: Lake, table: Table, version: int | None = None) -> dict[s
         rows: list[Any] = pq.read_table(log / f"{start:020d}.checkpoint.parquet", columns=["txn"]).to_pylist()
         cursors = {row["txn"]["appId"]: row["txn"]["version"] for row in rows if row["txn"] is not None}
     for number in range(start + 1, until + 1):
-        for line in (log / f"{number:020d}.json").read_text(encoding="utf-8").splitlines():
+        for line in (log / f"{number:020d}.json").read_text(encoding="utf-8").split("\n"):  # JSON may hold U+2028
+            if not line:
+                continue
             moved: Any = json.loads(line).get("txn")
             if moved is not None:
                 cursors[moved["appId"]] = moved["version"]

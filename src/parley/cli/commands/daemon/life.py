@@ -11,7 +11,7 @@ from parley.cli.call import Call, command, load_app
 from parley.cli.choices import STOP_SECONDS, StopTimeoutOption
 from parley.cli.commands.daemon.options import app, daemon_client
 from parley.cli.plain import plain
-from parley.core.daemon_errors import DaemonNotRunning
+from parley.core.daemon_errors import DaemonLate, DaemonNotRunning
 from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.errors import InvalidInput, ParleyError, StartupFailed
 from parley.core.exits import Exit
@@ -43,13 +43,15 @@ def up(
 ) -> int:
     """Start the daemon, in the background unless told otherwise.
 
-    One daemon serves all meshes of a user. A second start exits with 10 and names the first. On a build machine
-    (CI=true and the like) it is ephemeral unless PARLEY_DAEMON_HOME names a folder: its own folder, which it prints,
-    and its keys are gone at its end.
+    One daemon serves all meshes of a user. A second start exits with 10 and names the first.
+
+    On a build machine (CI=true and the like) each start makes another daemon, an ephemeral one: its folder, which it
+    prints, and its keys are gone at its end. The other commands find it when PARLEY_DAEMON_HOME names that folder.
+    With --persistent, or when PARLEY_DAEMON_HOME names a folder already, it is the usual one.
     """
     start = load_app("daemon.start")
     # Who names a folder wants what is in it to last.
-    by_itself = not (ephemeral or persistent or HOME_VARIABLE in os.environ) and load_app("services").in_ci()
+    by_itself = not (ephemeral or persistent or os.environ.get(HOME_VARIABLE)) and load_app("services").in_ci()
     announcer = Announcer(call, report_fd, _words_with_folder if ephemeral or by_itself else _words)
     try:
         if ephemeral and persistent:
@@ -102,7 +104,7 @@ def status(call: Call) -> int:
     try:
         with daemon_client(timeout=STATUS_SECONDS) as client:
             health = client.health()
-    except DaemonNotRunning:
+    except (DaemonNotRunning, DaemonLate):
         return _absent(call, load_app("daemon.offline").holder())
     if call.json:
         call.out.data({"status": "running", **plain(health)})

@@ -30,5 +30,5 @@ def daemon_client(timeout: float | None = None) -> Generator["DaemonClient"]:
     from parley.client.daemon import TIMEOUT_SECONDS, DaemonClient
 
     leave_out_httpx_command_line()
-    with DaemonClient(session=os.environ.get(SESSION_VARIABLE), timeout=timeout or TIMEOUT_SECONDS) as client:
+    with DaemonClient(session=os.environ.get(SESSION_VARIABLE) or None, timeout=timeout or TIMEOUT_SECONDS) as client:
         yield client
