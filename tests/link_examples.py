@@ -18,6 +18,26 @@ LINKS: Final[list[tuple[str, list[str]]]] = [
     ("what? https://x.example/a!?;:,.", ["https://x.example/a"]),
     ("'https://x.example/a' \"https://x.example/b\"", ["https://x.example/a", "https://x.example/b"]),
     ("見て（https://x.example/日本）。", ["https://x.example/日本"]),
+    (
+        "\u201chttps://x.example/a\u201d, \u2018https://x.example/b\u2019.",
+        ["https://x.example/a", "https://x.example/b"],
+    ),
+    ("\u00abhttps://x.example/a\u00bb \u2039https://x.example/b\u203a", ["https://x.example/a", "https://x.example/b"]),
+    ("\u201ehttps://x.example/a\u201c https://x.example/b\u2026", ["https://x.example/a", "https://x.example/b"]),
+    ("https://x.example/it\u2019s", ["https://x.example/it\u2019s"]),
+    # hosts that a browser reads in its own way
+    (
+        "[text](https://x.example\u3002/a) [text](https://x\uff0eexample/a) <https://x\uff61example/a>",
+        ["https://x.example"],
+    ),
+    ("https://\uff58.example/a https://x%2eexample/a https://x.ex\u00adample/a", []),
+    ("https://xn--/a https://a.xn--.example/a https://xn--\u00fc.example/a", []),
+    (
+        "https://xn--bcher-kva.example/a https://b\u00fccher.example/a",
+        ["https://xn--bcher-kva.example/a", "https://b\u00fccher.example/a"],
+    ),
+    ("http://127.0.0.1/a http://127.0.0.256/a http://0x7f.1/a http://2130706433/a", ["http://127.0.0.1/a"]),
+    ("http://a@b@/c <http://x.example/a\x00>", ["http://x.example/a"]),
     # parentheses and brackets
     ("(https://x.example/a).", ["https://x.example/a"]),
     ("https://x.example/Foo_(bar)", ["https://x.example/Foo_(bar)"]),

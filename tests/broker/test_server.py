@@ -22,6 +22,7 @@ from parley.core.daemon_errors import BrokerUnreachable
 from parley.core.errors import InvalidInput
 from parley.core.metrics import BROKER_METRICS
 from parley.daemon.joining import create_mesh, join_mesh
+from parley.serve import SECURITY_HEADERS
 from parley.wire.broker import Accepted, ErrorFrame, Notice, Ping, Pong, RefusedSend
 from tests.broker.process import SECONDS, Person, Process, broker, circle, connected
 from tests.conformance.broker.circle import make_send
@@ -109,6 +110,33 @@ async def test_what_is_not_there_or_not_for_pages_is_refused_in_one_shape(proces
     assert {route.path for route in BROKER_ROUTES} >= {"/v1/join", "/v1/meshes", "/v1/health", "/v1/ready", "/metrics"}
     with pytest.raises(websockets.InvalidStatus):
         await websockets.connect(f"{process.url}/ws", origin="http://evil.example", open_timeout=SECONDS, proxy=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", "", "none, none"])
+async def test_what_a_page_asks_for_is_refused_although_it_has_no_origin(process: Process, site: str) -> None:
+    headers = {"sec-fetch-site": site, "host": "evil.example"}
+    for path in ("/metrics", "/v1/health", "/v1/ready", "/openapi.json", "/v1/meshes"):
+        answer = await get(process, path, **headers)
+        assert (answer.status_code, answer.json()["code"]) == (403, "ORIGIN_FORBIDDEN"), path
+    made = await post(process, "/v1/meshes", {"slug": "paged", "name": "Paged"}, **headers)
+    assert (made.status_code, made.json()["code"]) == (403, "ORIGIN_FORBIDDEN")
+
+
+async def test_an_address_that_a_person_typed_into_a_browser_is_answered(process: Process) -> None:
+    for path in ("/metrics", "/v1/health"):
+        assert (await get(process, path, **{"sec-fetch-site": "none"})).status_code == 200
+
+
+async def test_a_connection_begins_with_the_headers_of_every_answer(process: Process) -> None:
+    answer = await get(process, "/v1/health", **{"x-request-id": "mine-1"})
+    common = ["x-request-id", "x-instance-id", *(name.decode() for name, _ in SECURITY_HEADERS)]
+    async with websockets.connect(
+        f"{process.url}/ws", additional_headers={"X-Request-ID": "mine-1"}, open_timeout=SECONDS, proxy=None
+    ) as opened:
+        assert opened.response is not None
+        assert {name: opened.response.headers[name] for name in common} == {
+            name: answer.headers[name] for name in common
+        }
 
 
 async def test_a_stranger_cannot_put_anothers_key_into_a_mesh(process: Process) -> None:

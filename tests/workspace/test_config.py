@@ -67,6 +67,26 @@ def test_a_mistake_is_named_with_what_is_allowed(file: Path, text: str, told: st
     assert told in refusal(file, text)
 
 
+@pytest.mark.parametrize(
+    "name", ["parley.example.com", "parley.example.com:80", "localhost:8443", "[::1]:8000", "a:1", "a:65535", "a:4433"]
+)
+def test_a_trusted_host_is_a_name_as_a_browser_writes_it(file: Path, name: str) -> None:
+    file.write_text(f"[hub]\ntrusted_hosts = ['{name}']")
+    assert load_settings(file).hub.trusted_hosts == (name,)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x.example:443", "[::1]:443", "x:0", "x:00", "x:08443", "x:65536", "x:99999", "x:", "X.example", "x/y", ""],
+)
+def test_a_trusted_host_that_no_browser_would_write_is_refused_with_the_reason(file: Path, name: str) -> None:
+    told = refusal(file, f"[hub]\ntrusted_hosts = ['good.example', '{name}']")
+    assert told.startswith("hub.trusted_hosts must be a list of names such as")
+    assert "in lower case" in told
+    assert "1 to 65,535" in told
+    assert "443" in told.partition(", not [")[0]
+
+
 def test_all_mistakes_are_told_at_once(file: Path) -> None:
     message = refusal(file, "[hub]\nprot = 1\nport = 70000\n[log]\nlevel = 'loud'")
     assert all(name in message for name in ("hub.prot", "hub.port", "log.level"))

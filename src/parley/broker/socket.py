@@ -2,12 +2,18 @@
 
 import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
 
 from parley.broker.server import CLOSE_SECONDS, FRAME_BYTES_MAX, Broker
 
 
 class BrokerSocket(WebSocketsSansIOProtocol):
     """uvicorn's own, but for a peer that reads no more: what it does not take is dropped soon after the end."""
+
+    def __init__(self, config: uvicorn.Config, state: ServerState, headers: list[tuple[bytes, bytes]]) -> None:
+        """``headers`` go with the answer to the upgrade."""
+        super().__init__(config, state, {})
+        self.default_headers = headers
 
     async def run_asgi(self) -> None:
         await super().run_asgi()

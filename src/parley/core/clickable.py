@@ -18,7 +18,7 @@ from parley.core.markdown import text_blocks
 _SPECIAL: Final = re.compile(r"!\[|[\\`\[\]<]|https?://", re.IGNORECASE)
 _TICKS: Final = re.compile(r"`+")
 _ESCAPABLE: Final = frozenset(string.punctuation)
-_ANGLE: Final = re.compile(rf"<(https?://[^\s<>]{{1,{URL_CHARS_MAX}}})>", re.IGNORECASE)
+_ANGLE: Final = re.compile(rf"<(https?://[^\s\ufeff<>]{{1,{URL_CHARS_MAX}}})>", re.IGNORECASE)
 _OPENING: Final = re.compile(r"\([ \t]{0,64}(<?)(?=https?://)", re.IGNORECASE)
 _CLOSING: Final = re.compile(r"(?:[ \t]{1,64}\"[^\"\n]{0,500}\")?[ \t]{0,64}\)")
 _RAW: Final = re.compile(r"[()\x00- <]")

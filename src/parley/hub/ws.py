@@ -64,6 +64,7 @@ class FeedConnection(asyncio.Protocol):
         """The token that opened the connection, or the page's session; it is closed when that is no longer valid."""
         self.agent = visit.headers.get(b"x-parley-agent", b"").decode("latin-1") or None
         """The agent that listens, if it said so."""
+        self._request_id = visit.request_id
         self._settings = hub.settings.websocket
         self._loop = asyncio.get_running_loop()
         self._connections = connections
@@ -162,7 +163,9 @@ class FeedConnection(asyncio.Protocol):
     def _accept(self, request: Request) -> None:
         """Says yes: whether this caller gets a feed was decided before."""
         response = self._protocol.accept(request)
-        response.headers["X-Instance-ID"] = self._hub.instance_id
+        response.headers["X-Request-ID"] = self._request_id
+        for name, value in self._hub.app.common_headers:
+            response.headers[name.decode()] = value.decode()
         self._protocol.send_response(response)
         self._flush()
         self._open = True

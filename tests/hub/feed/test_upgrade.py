@@ -36,6 +36,15 @@ async def test_the_token_may_come_in_the_authorization_header_or_in_the_query(hu
         assert (await by_query.hello())["latest_event_id"] == hub.hub.feed.latest
 
 
+async def test_an_upgrade_with_two_tokens_in_the_query_is_answered_with_400(hub: OpenHub) -> None:
+    good = f"token={hub.token}"
+    for query in (f"{good}&token=bad", f"token=bad&{good}", f"{good}&{good}", f"token=&{good}", f"{good}&x=1&token="):
+        with pytest.raises(Refused) as refused:
+            await upgrade(hub, f"/ws?{query}")
+        assert (refused.value.status, refused.value.body["details"]) == (400, {"field": "token"}), query
+    assert hub.hub.feeds_open == 0
+
+
 async def test_an_upgrade_of_another_path_is_answered_with_404(hub: OpenHub) -> None:
     with pytest.raises(Refused) as refused:
         await upgrade(hub, f"/elsewhere?token={hub.token}")
@@ -75,6 +84,13 @@ async def test_a_refusal_carries_the_security_headers_and_the_request_id(hub: Op
     assert refused.value.headers["x-request-id"] == "mine-1"
     assert refused.value.headers["x-content-type-options"] == "nosniff"
     assert refused.value.headers["content-type"] == "application/json"
+
+
+async def test_a_feed_begins_with_the_headers_of_every_answer(hub: OpenHub) -> None:
+    async with feed(hub, headers={"X-Request-ID": "mine-1"}) as opened:
+        assert opened.headers["x-request-id"] == "mine-1"
+        for name, value in hub.hub.app.common_headers:
+            assert opened.headers[name.decode()] == value.decode()
 
 
 async def test_an_upgrade_that_is_not_of_the_protocol_is_answered_with_4xx(hub: OpenHub) -> None:

@@ -313,9 +313,9 @@ async def test_rate_limited_says_limit_window_and_when_to_come_back(make_hub: Ma
 async def test_shutting_down_comes_back_in_ten_seconds(make_hub: MakeHub) -> None:
     answer = await _shutting_down(make_hub)
     assert answer.json() == {
-        "error": "The hub is shutting down",
+        "error": "The server is shutting down",
         "code": "SHUTTING_DOWN",
-        "message": "The hub is shutting down",
+        "message": "The server is shutting down",
     }
     assert answer.headers["retry-after"] == "10"
 

@@ -48,6 +48,52 @@ async def test_the_link_has_the_name_by_which_the_caller_reached_the_hub(
     assert body["url"] == f"http://{expected}:{hub.hub.port}/ui#code={body['code']}"
 
 
+TRUSTED = ["parley.example.com", "proxy.lan:8443", "localhost:8000", "[::1]:8000"]
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        ("parley.example.com", "https://parley.example.com"),
+        ("Parley.Example.com", "https://Parley.Example.com"),
+        ("proxy.lan:8443", "https://proxy.lan:8443"),
+        ("localhost:8000", "http://localhost:8000"),
+        ("[::1]:8000", "http://[::1]:8000"),
+    ],
+)
+async def test_under_a_trusted_name_the_link_has_that_name_as_it_is_written(
+    make_hub: MakeHub, host: str, origin: str
+) -> None:
+    hub = await make_hub({"hub": {"trusted_hosts": TRUSTED}})
+    body = await hub.api.call("POST", "/api/v1/ui/code", headers={"Host": host})
+    assert body["url"] == f"{origin}/ui#code={body['code']}"
+
+
+async def test_a_trusted_name_changes_no_link_of_another_name(make_hub: MakeHub) -> None:
+    hub = await make_hub({"hub": {"trusted_hosts": TRUSTED}})
+    body = await hub.api.call("POST", "/api/v1/ui/code", headers={"Host": "localhost"})
+    assert body["url"] == f"http://localhost:{hub.hub.port}/ui#code={body['code']}"
+
+
+async def test_a_cookie_that_is_set_over_https_is_sent_over_https_only(make_hub: MakeHub) -> None:
+    hub = await make_hub({"hub": {"trusted_hosts": TRUSTED}})
+    host, code = "parley.example.com", await new_code(hub)
+    async with stranger(hub, Host=host, Origin=f"https://{host}") as client:
+        answers = [await client.post("/ui/login", json={"code": code}), await client.post("/ui/logout")]
+    for answer in answers:
+        assert answer.status_code == 200
+        assert answer.headers["set-cookie"].endswith("; HttpOnly; SameSite=Strict; Path=/; Secure")
+
+
+async def test_a_cookie_that_is_set_over_http_is_not_secure(make_hub: MakeHub) -> None:
+    hub = await make_hub({"hub": {"trusted_hosts": TRUSTED}})
+    code = await new_code(hub)
+    async with stranger(hub, Host="localhost:8000", Origin="http://localhost:8000") as client:
+        answer = await client.post("/ui/login", json={"code": code})
+    assert answer.status_code == 200
+    assert "Secure" not in answer.headers["set-cookie"]
+
+
 async def test_a_code_is_exchanged_for_a_session_cookie(hub: OpenHub) -> None:
     answer = await try_code(hub, await new_code(hub))
     assert answer.json() == {"ok": True, "db_id": hub.hub.db_id}

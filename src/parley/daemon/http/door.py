@@ -1,5 +1,5 @@
 """Whom a daemon lets in. Its unix socket lies in a folder that only its owner can enter, so it asks for no token there;
-on loopback it does. No page of a browser has business with it."""
+on loopback it does. It never answers a web page."""
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qsl
@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 import apsw
 import msgspec
 
-from parley.core.daemon_errors import DaemonBusy, TokenInQuery
+from parley.core.daemon_errors import DaemonBusy, TokenInQuery, daemon_hint
 from parley.core.errors import HostForbidden, InvalidAuth, MissingAuth, NotFound, OriginForbidden, ParleyError
 from parley.daemon.sessions import Session
 from parley.serve import InFlight, RateLimiter, TokenStore, host_allowed
@@ -59,12 +59,12 @@ class DaemonDoor(Door):
             raise HostForbidden("The Host header does not name this machine")
         if self._transport == "unix" and host and not _is_local_name(host):
             raise HostForbidden("The Host header does not name this machine")
-        if b"origin" in visit.headers:
-            raise OriginForbidden("Pages of a browser may not call the daemon")
+        if visit.is_by_page:
+            raise OriginForbidden("Web pages may not call the daemon")
         query = visit.scope["query_string"]
         if query and any(name.lower() in _TOKEN_NAMES for name, _ in parse_qsl(query.decode("latin-1"), True)):
             self._daemon.log.warning("token_in_query", path=visit.scope["path"], transport=self._transport)
-            raise TokenInQuery("A token does not belong into an address")
+            raise TokenInQuery("The token must not be in the URL")
 
     def admit(self, endpoint: Endpoint[Any], visit: Visit) -> Key | None:
         settings = self._daemon.settings.ipc
@@ -84,7 +84,7 @@ class DaemonDoor(Door):
 
 def refusal(error: ParleyError) -> dict[str, Any]:
     """The body of a refusal."""
-    body: dict[str, Any] = {**msgspec.to_builtins(error_body(error)), "hint": error.hint}
+    body: dict[str, Any] = {**msgspec.to_builtins(error_body(error)), "hint": daemon_hint(error)}
     return body | {name: error.details[name] for name in _COMPAT_FIELDS if name in error.details}
 
 

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs
 
 import apsw
 
-from parley.core.errors import HostForbidden, InvalidAuth, MissingAuth, OriginForbidden, ParleyError
+from parley.core.errors import HostForbidden, InvalidAuth, InvalidInput, MissingAuth, OriginForbidden, ParleyError
 from parley.hub.http.guest import PASS_HEADER
 from parley.hub.page_access import require_origin
 from parley.serve import RateLimiter, host_allowed, origin_allowed
@@ -68,8 +68,11 @@ class HubDoor(Door):
             require_origin(visit.headers.get(b"origin"))
 
     def admit_upgrade(self, visit: Visit) -> Key | None:
-        asked = parse_qs(visit.scope["query_string"].decode("latin-1")).get("token")
-        token = asked[0].encode() if asked else visit.token
+        query = parse_qs(visit.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        asked = query.get("token", [""])
+        if len(asked) > 1:
+            raise InvalidInput("The query has more than one token", field="token")
+        token = asked[0].encode() or visit.token
         if not token:
             session = self._hub.page.admit(visit.headers.get(b"cookie"), visit.headers.get(b"origin"))
             visit.proof = Proof(session=session)

@@ -7,6 +7,7 @@ from parley import __version__
 from parley.core.errors import LoginCodeInvalid, NotFound, Refused
 from parley.core.limits import LOGIN_CODE_SECONDS
 from parley.hub.page_assets import SHELL_NAME, page_assets
+from parley.serve import page_origin
 from parley.serve.endpoint import Answer, Call
 from parley.wire.answers import LoggedIn, LoggedOut, PageLink, PageSession
 
@@ -38,9 +39,9 @@ async def asset(hub: "Hub", call: Call) -> Answer:
 
 async def page_link(hub: "Hub", call: Call) -> Answer:
     code = hub.page.codes.issue()
-    # The name by which the caller reached us: whatever it is, the browser on the same machine reaches us by it too.
-    name = call.headers[b"host"].decode("ascii").removesuffix(f":{hub.port}")
-    url = f"http://{name}:{hub.port}/ui#code={code}"
+    # The name by which the caller reached us: a browser on the same machine reaches us by it, too.
+    origin = page_origin(call.headers[b"host"], port=hub.port, names=hub.names)
+    url = f"{origin}/ui#code={code}"
     return Answer(200, PageLink(code, LOGIN_CODE_SECONDS, url), headers=(_NEVER_STORE,))
 
 
@@ -52,12 +53,17 @@ async def page_session(hub: "Hub", call: Call) -> Answer:
 async def login(hub: "Hub", call: Call) -> Answer:
     if not hub.page.codes.redeem(call.body.code):
         raise LoginCodeInvalid("The link was used already or is too old")
-    cookie = hub.page.sessions.start().encode("ascii")
+    cookie = hub.page.sessions.start(secure=_is_https(call)).encode("ascii")
     return Answer(200, LoggedIn(True, hub.db_id), headers=(_NEVER_STORE, (b"set-cookie", cookie)))
 
 
 async def logout(hub: "Hub", call: Call) -> Answer:
     with suppress(Refused):  # a session that has ended is forgotten all the same
         hub.end_session(hub.page.sessions.find(call.headers.get(b"cookie")))
-    cookie = hub.page.sessions.end().encode("ascii")
+    cookie = hub.page.sessions.end(secure=_is_https(call)).encode("ascii")
     return Answer(200, LoggedOut(True), headers=(_NEVER_STORE, (b"set-cookie", cookie)))
+
+
+def _is_https(call: Call) -> bool:
+    """Whether the browser reached the page over HTTPS, by a proxy that the hub itself knows nothing of."""
+    return call.headers.get(b"origin", b"").startswith(b"https://")

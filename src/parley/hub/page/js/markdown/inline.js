@@ -13,7 +13,7 @@
 import { addressAt, destinationAt, safeUrl } from "./urls.js";
 
 const SPECIAL = /[\\`*_~[\]<\n]|!\[|https?:\/\//gi;
-const ANGLE = /<(https?:\/\/[^\s<>]{1,2048})>/iy;
+const ANGLE = /<(https?:\/\/[^\s\u001c-\u001f\u0085<>]{1,2048})>/iy;
 const ESCAPABLE = /[!-/:-@[-`{-~]/;
 const WORD = /[\p{L}\p{N}]/u;
 const PUNCTUATION = /[\p{P}\p{S}]/u;

@@ -6,7 +6,7 @@
  */
 
 const ADDRESS_CHARS_MAX = 2048;
-const STRIPPED = new Set([".", ",", ";", ":", "!", "?", "'", "*", "_", "~"]);
+const STRIPPED = new Set(".,;:!?'*_~\u00ab\u00bb\u2018\u2019\u201c\u201d\u2026\u2039\u203a"); // last: typographic ends
 const CLOSERS = new Map([
   [")", "("],
   ["]", "["],
@@ -19,6 +19,17 @@ const ENDS = [
   "\\u3000-\\u3003\\u3008-\\u3011\\uff01\\uff08\\uff09\\uff0c\\uff1a\\uff1b\\uff1f", // Chinese and Japanese punctuation
 ];
 const ADDRESS = new RegExp(`[^${ENDS.join("")}]{1,${ADDRESS_CHARS_MAX + 1}}`, "y");
+const HOST = /^https?:\/\/(?:[^/?#\\]*@)?(\[[^\]]*\]|[^/?#\\@:]*)/i;
+const NO_HOST = new RegExp(
+  [
+    "[%\\p{C}\\p{Z}\\ufffd\\u3002]", // not readable, or a dot to a browser alone
+    "[\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\ufe00-\\ufe0f]", // invisible characters
+    "(?:^|\\.)(?:\\p{M}|xn--(?![a-z0-9-]*[a-z0-9](?:\\.|$)))", // labels that mean nothing
+  ].join("|"),
+  "iu",
+);
+const NUMBER = /(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)\.?$/i;
+const IPV4 = /^(?:(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])(?:\.|$)){4}$/;
 const OPENING = /\([ \t]{0,64}(<?)(?=https?:\/\/)/iy;
 const CLOSING = /(?:[ \t]{1,64}"[^"\n]{0,500}")?[ \t]{0,64}\)/y;
 const PARENTHESES_MAX = 32;
@@ -27,11 +38,20 @@ const [SPACE, OPEN, CLOSE, LESS] = [0x20, 0x28, 0x29, 0x3c];
 /** The address as the browser will open it, or null when it is not an http or https address. */
 export function safeUrl(text) {
   if (typeof text !== "string" || text.length > ADDRESS_CHARS_MAX || !/^https?:\/\/[^/\\]/i.test(text)) return null;
+  if (/[\u0000-\u001f]| $/.test(text) || !isPlain(HOST.exec(text)[1])) return null; // the parser takes those out
   try {
     return new URL(text).href;
   } catch {
     return null;
   }
+}
+
+/** Whether a host means the same to everybody; a browser would look for some other spelling of what this refuses. */
+function isPlain(host) {
+  if (host.startsWith("[")) return true;
+  if (NO_HOST.test(host)) return false;
+  if (NUMBER.test(host)) return IPV4.test(host);
+  return host.normalize("NFKC") === host.normalize("NFC");
 }
 
 /**
