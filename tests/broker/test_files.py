@@ -44,7 +44,7 @@ def log_of(process: Process) -> list[dict[str, Any]]:
 
 
 def warnings_about(process: Process, path: Path) -> int:
-    return sum(line["level"] == "warning" and str(path) in line.get("problem", "") for line in log_of(process))
+    return sum(line["msg"] == "file_gone" and line["path"] == str(path) for line in log_of(process))
 
 
 @pytest.mark.parametrize("gone", ["lock", "lock and announcement"])
@@ -98,18 +98,22 @@ def test_h4_the_announcement_and_the_creation_token_are_written_again_with_one_w
     until(announcement.exists)
     until(lambda: warnings_about(serving, announcement) == 2)
     assert warnings_about(serving, kept[0]) == 1
+    kept[0].write_text("")
+    until(lambda: kept[0].stat().st_size > 0)
+    assert serving.token == token
     assert serving.stop() == Exit.OK
     assert not announcement.exists()
 
 
-@pytest.mark.parametrize("closed", ["broker.db", "."])
+@pytest.mark.parametrize("closed", ["broker.db", ".", "broker.log", "creation-token"])
 def test_h2_h10_a_broker_that_cannot_write_refuses_to_start(closed: str) -> None:
     with ordinary_user() as user:
         where = ("--folder", str(user.folder / "broker"))
         assert user.parley("broker", "up", "--detach", "--port", "0", *where)[0] == Exit.OK
         assert user.parley("broker", "down", *where)[0] == Exit.OK
         path = user.folder / "broker" / closed
-        path.chmod(0o500 if path.is_dir() else 0o400)
-        code, said = user.parley("broker", "up", "--port", "0", *where)
-        assert (code, said.get("code")) == (Exit.WORKSPACE_UNSAFE, "WORKSPACE_UNSAFE")
+        path.chmod(0o500 if path.is_dir() else 0o000)
+        for words in (("--detach",), () if closed != "broker.log" else ("--detach",)):
+            code, said = user.parley("broker", "up", "--port", "0", *words, *where)
+            assert (code, said.get("code")) == (Exit.WORKSPACE_UNSAFE, "WORKSPACE_UNSAFE"), words
         path.chmod(0o700 if path.is_dir() else 0o600)

@@ -16,6 +16,7 @@ from parley.broker.rules.orphans import find_orphans
 from parley.broker.sqlite_store import open_sqlite_store
 from parley.broker.store import BrokerStore
 from parley.core.clock import ManualClock
+from parley.core.errors import SchemaTooNew
 from parley.sqlite import load_migrations
 from parley.wire.broker import Accepted
 from tests.conformance.broker.circle import accept, claim_for, make_send
@@ -87,3 +88,15 @@ def test_every_schema_has_a_fixture_and_the_newest_is_that_of_a_new_file(tmp_pat
         run_script(connection, newest("broker-sqlite").read_text(encoding="utf-8"))
         with closing(open_sqlite_store(tmp_path / "new.db", clock, synchronous="normal")) as store:
             assert shape(connection) == shape(store.connection)
+
+
+def test_a_file_of_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "broker.db"
+    open_sqlite_store(path, ManualClock()).close()
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("PRAGMA journal_mode=delete").fetchall()
+        connection.execute("UPDATE meta SET value = '99' WHERE key = 'schema_version'")
+    before = path.read_bytes()
+    with pytest.raises(SchemaTooNew, match="99"):
+        open_sqlite_store(path, ManualClock())
+    assert path.read_bytes() == before

@@ -23,26 +23,37 @@ def test_the_printed_restore_command_works_in_a_folder_whose_name_needs_quoting(
     assert parley("doctor", "-w", folder).code == 0
 
 
-def make_newer(parley: Parley, folder: Path) -> Path:
-    """A workspace whose database says that a newer Parley wrote it."""
+def make_newer(parley: Parley, folder: Path, mode: str = "wal") -> Path:
+    """A workspace whose database says that a newer Parley wrote it, with a log if it has one."""
     assert parley("init", folder).code == 0
     database = folder / ".parley" / "db.sqlite3"
     connection = apsw.Connection(str(database))
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.execute(f"PRAGMA journal_mode={mode}").fetchall()
     connection.execute("UPDATE meta SET value = '99' WHERE key = 'parley_schema'")
     connection.close()
     return database
 
 
+@pytest.mark.parametrize("mode", ["wal", "delete"])
 @pytest.mark.parametrize(
-    "words", [["doctor"], ["doctor", "--repair"], ["doctor", "--checkpoint"], ["archive", "--before", "2099-01-01"]]
+    "words",
+    [
+        *(["doctor"], ["doctor", "--repair"], ["doctor", "--checkpoint"], ["archive", "--before", "2099-01-01"]),
+        *(["up"], ["up", "--detach"]),
+    ],
 )
-def test_h5_a_database_of_a_newer_schema_is_never_written(parley: Parley, tmp_path: Path, words: list[str]) -> None:
-    database = make_newer(parley, tmp_path)
-    before = database.read_bytes()
+def test_h5_a_database_of_a_newer_schema_is_never_written(
+    parley: Parley, tmp_path: Path, words: list[str], mode: str
+) -> None:
+    database = make_newer(parley, tmp_path, mode)
+    log = database.with_name("db.sqlite3-wal")
+    assert log.exists() == (mode == "wal")
+    before = [path.read_bytes() for path in (database, log) if path.exists()]
     result = parley(*words, "-w", tmp_path, "--json")
-    assert database.read_bytes() == before
+    assert [path.read_bytes() for path in (database, log) if path.exists()] == before
     assert result.code == 20
-    assert "schema version 99" in result.stdout
+    assert "schema version 99" in result.stdout + result.stderr
 
 
 def test_h5_a_repair_leaves_alone_what_is_no_workspace_of_ours(parley: Parley, tmp_path: Path) -> None:

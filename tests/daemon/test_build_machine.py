@@ -28,7 +28,7 @@ def test_m14_up_is_ephemeral_on_a_build_machine(tmp_path: Path, variable: str) -
         assert (code, up["status"]) == (0, "running")
         assert not folder.is_relative_to(own), "an ephemeral daemon does not use the lasting folder"
         assert up["port"] is None
-        assert up["ephemeral"] is True
+        assert up.get("ephemeral") is True
         assert folder.is_dir()
         assert parley("daemon", "status", home=folder)[1]["pid"] == up["pid"]
     finally:
@@ -52,6 +52,14 @@ def test_a_daemon_lasts_where_it_is_told_to_or_the_machine_does(
     finally:
         parley("daemon", "down", home=tmp_path)
     assert (tmp_path / "outbox.db").exists()
+
+
+def test_a_message_starts_no_daemon_on_a_build_machine_unless_its_folder_was_named(tmp_path: Path) -> None:
+    """Nobody would find it again, and it would outlive what it was started for."""
+    code, refused = parley("send", "bob", "hi", home="", HOME=str(tmp_path), CI="true")
+    assert (code, refused["code"]) == (3, "DAEMON_NOT_RUNNING")
+    assert "parley daemon up" in refused["hint"]
+    assert not (tmp_path / ".parley").exists()
 
 
 def test_it_cannot_be_both(tmp_path: Path) -> None:

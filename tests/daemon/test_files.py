@@ -14,7 +14,7 @@ import pytest
 from parley.core.exits import Exit
 from parley.wire.daemon_home import DaemonHome
 from tests.daemon.conftest import Parley
-from tests.daemon.desk import BOB
+from tests.daemon.served_daemon import BOB
 from tests.hub.lifecycle.processes import until
 from tests.ordinary import ordinary_user
 
@@ -46,7 +46,8 @@ class Foreground:
         return [json.loads(line) for line in self._errors.read_text().splitlines() if line.startswith('{"ts"')]
 
     def warnings_about(self, path: Path) -> int:
-        return sum(line["level"] == "warning" and str(path) in line.get("problem", "") for line in self.log)
+        told = (f"{line.get('path', '')} {line.get('problem', '')}" for line in self.log if line["level"] == "warning")
+        return sum(str(path) in each for each in told)
 
     def close(self) -> None:
         if self._process.poll() is None:
@@ -122,9 +123,23 @@ def test_h4_what_a_daemon_is_found_by_is_made_again_with_one_warning_each(
     until(home.socket.exists)
     until(lambda: daemon.warnings_about(home.socket) == 2)
     assert [daemon.warnings_about(path) for path in (home.token, home.memberships)] == [1, 1]
+    home.token.write_text("")
+    until(lambda: home.token.read_text() == token)
 
 
-@pytest.mark.parametrize("closed", ["outbox.db", "inbox.db-wal", "."])
+def test_a_daemon_that_lost_its_folder_leaves_what_its_successor_is_found_by(
+    daemon: Foreground, home: DaemonHome
+) -> None:
+    home.root.rename(home.root.with_name("moved"))
+    home.root.mkdir(mode=0o700)
+    successors = (home.socket, home.port_file)
+    for path in successors:
+        path.write_text("of another daemon")
+    assert daemon.ended() == Exit.WORKSPACE_UNSAFE
+    assert [path.read_text() for path in successors] == ["of another daemon"] * 2
+
+
+@pytest.mark.parametrize("closed", ["outbox.db", "inbox.db-wal", ".", "logs", "logs/daemon.log", "local-token"])
 def test_h2_h10_a_daemon_that_cannot_write_refuses_to_start(closed: str) -> None:
     with ordinary_user() as user:
         assert user.parley("daemon", "up")[0] == Exit.OK
@@ -133,7 +148,7 @@ def test_h2_h10_a_daemon_that_cannot_write_refuses_to_start(closed: str) -> None
         if not path.exists():
             path.touch()
             os.chown(path, user.uid, user.uid)
-        path.chmod(0o500 if path.is_dir() else 0o400)
+        path.chmod(0o500 if path.is_dir() else 0o000)
         code, said = user.parley("daemon", "up")
         assert (code, said.get("code")) == (Exit.WORKSPACE_UNSAFE, "WORKSPACE_UNSAFE")
         path.chmod(0o700 if path.is_dir() else 0o600)

@@ -22,7 +22,7 @@ from parley.daemon.outbox.rows import by_client_id
 from parley.daemon.outbox.sending import take_due
 from parley.wire.daemon_home import DaemonHome
 from tests.daemon.conftest import Parley
-from tests.daemon.desk import BOB, member
+from tests.daemon.served_daemon import BOB, member
 from tests.daemon.test_databases import spoil
 from tests.daemon.world import DAY, commit
 

@@ -21,7 +21,6 @@ CONFIG: Final = "broker.toml"
 LOG_NAME: Final = "broker.log"
 LOG_ROTATE_BYTES: Final = 64 * 1024 * 1024
 LOG_KEEP: Final = 5
-_LOG_MODE: Final = 0o600
 FLAGS: Final = setting_flags(broker_setting_specs())
 
 
@@ -89,10 +88,8 @@ def start_detached(options: UpOptions) -> dict[str, Any]:
     """Starts a broker in a session of its own; its announcement when it serves, or raises why it does not."""
     folder = broker_folder(options.folder)
     options.settings()  # a mistake is told here, before there is a process
-    path = log_path(folder)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
-    return detach("broker", ["broker", "up", "--json", *replace(options, folder=folder).arguments()], log, path)
+    arguments = ["broker", "up", "--json", *replace(options, folder=folder).arguments()]
+    return detach("broker", arguments, log_path(folder))
 
 
 def log_path(folder: Path) -> Path:

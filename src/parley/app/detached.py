@@ -10,19 +10,24 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from parley.core.errors import ParleyError, StartupFailed
 from parley.core.wire_errors import retold
+from parley.serve.writable import unusable
+
+_LOG_MODE: Final = 0o600
+_FOLDER_MODE: Final = 0o700
 
 
 def detach(
-    what: str, arguments: Sequence[str], log: int, log_path: Path, environment: Mapping[str, str] | None = None
+    what: str, arguments: Sequence[str], log_path: Path, environment: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Runs ``parley`` with the arguments in a session of its own; its announcement, or raises why there is none.
 
-    ``log`` is a descriptor, closed here, that takes what the process says; ``log_path`` is where a person finds it.
+    What the process says goes to the log.
     """
+    log = _open_log(log_path)
     read_end, write_end = os.pipe()
     # -P: a module that lies in the current folder, which may be anybody's, is not imported.
     argv = [sys.executable, "-P", "-m", "parley", *arguments, "--report-fd", str(write_end)]
@@ -62,3 +67,12 @@ def reported_error(report: dict[str, Any]) -> ParleyError:
         details=report.get("details", {}),
         hint=report["hint"],  # classes that share a code differ in it
     )
+
+
+def _open_log(path: Path) -> int:
+    """A descriptor that takes what a detached process says. Raises what there is to say where it cannot be opened."""
+    try:
+        path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
+    except OSError as error:
+        raise unusable(path, error) from error

@@ -1,6 +1,5 @@
 """Starting the hub of a workspace, in this process or in one of its own."""
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,15 +10,10 @@ from parley.app.detached import detach
 from parley.core.errors import ConfigInvalid
 from parley.core.flags import Given, arguments, laid_over, setting_flags
 from parley.core.settings import Settings, setting_specs
-from parley.serve.writable import unusable
 from parley.wire.server_file import ServerFile
 from parley.workspace.config import load_settings
 from parley.workspace.discovery import foreign_config_notice
 from parley.workspace.layout import LOG_NAME, Workspace
-
-_LOG_MODE: Final = 0o600
-_FOLDER_MODE: Final = 0o700
-
 
 FLAGS: Final = setting_flags(setting_specs())
 
@@ -90,12 +84,4 @@ def serve(
 def start_detached(workspace: Workspace, options: UpOptions) -> dict[str, Any]:
     """Starts a hub in a session of its own; returns its announcement when it answers, or raises why it does not."""
     arguments = ["up", "--json", "--workspace", str(workspace.root), *options.arguments()]
-    return detach("hub", arguments, _open_log(workspace), workspace.logs / LOG_NAME)
-
-
-def _open_log(workspace: Workspace) -> int:
-    try:
-        workspace.logs.mkdir(mode=_FOLDER_MODE, exist_ok=True)
-        return os.open(workspace.logs / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
-    except OSError as error:
-        raise unusable(workspace.logs / LOG_NAME, error) from error
+    return detach("hub", arguments, workspace.logs / LOG_NAME)

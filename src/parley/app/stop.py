@@ -2,7 +2,7 @@
 
 from parley.app.stopping import Stopped, stop_holder
 from parley.core.clock import SystemClock, iso
-from parley.hub.alone import workspace_alone
+from parley.hub.exclusive_access import workspace_alone
 from parley.workspace.layout import Workspace
 
 

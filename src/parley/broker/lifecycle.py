@@ -309,7 +309,7 @@ class _BrokerLife(Life):
                 gate.writer.writer.give_up(lost)
 
         keeper = FileKeeper(self._files, self.log, lose)
-        keeper.keep(KeptFile(self.tokens.path, self.tokens.restore))
+        keeper.keep(KeptFile(self.tokens.path, self.tokens.write_again))
         if self.announcement is not None:
             keeper.keep(self.announcement)
         return keeper
@@ -330,7 +330,7 @@ class _BrokerLife(Life):
             Path(self._options.store), store.connection, self._clock, synchronous=self._settings.store.synchronous
         )
         gate = SqliteGate(store, files, lost)
-        checkpointer.between_commits = gate.writer.writer.between_commits
+        checkpointer.writer = gate.writer.writer
         checkpointer.start()
         return gate, checkpointer, files
 

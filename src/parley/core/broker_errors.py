@@ -1,4 +1,4 @@
-"""What a broker says no with, beside the refusals that every server of ours has.
+"""The refusals that only a broker gives, besides those that every server has.
 
 The tree goes on from that of ``errors``::
 
@@ -24,7 +24,7 @@ class HelloRefused(Refused):
     status = 401
     exit_code = Exit.UNAUTHORISED
     spoken_by = "broker"
-    hint = "Join the mesh with an invite; a daemon whose key was rotated elsewhere needs that key."
+    hint = "Join the mesh with an invite; a daemon whose key was rotated elsewhere needs the new key."
 
 
 class MembershipEnded(Refused):
@@ -53,11 +53,11 @@ class NoSuchDestination(Refused):
     code = "NO_SUCH_DESTINATION"
     status = 404
     spoken_by = "broker"
-    hint = "Look at the mesh's members and topics; a topic is there once somebody subscribed to it."
+    hint = "Check the mesh's members and topics; a topic exists once somebody has subscribed to it."
 
 
 class NotSubscribed(Refused):
-    """Only who is subscribed to a topic may write to it."""
+    """Only subscribers may write to a topic."""
 
     code = "NOT_SUBSCRIBED"
     status = 403
@@ -66,12 +66,12 @@ class NotSubscribed(Refused):
 
 
 class RecipientRefuses(Refused):
-    """The recipient does not take this kind of message from the sender."""
+    """The recipient does not accept this kind of message from the sender."""
 
     code = "RECIPIENT_REFUSES"
     status = 403
     spoken_by = "broker"
-    hint = "The recipient can allow it again by a grant."
+    hint = "The recipient can allow it again with a grant."
 
 
 class InviteRefused(Refused):
@@ -85,7 +85,7 @@ class InviteRefused(Refused):
 
 
 class CreationRefused(Refused):
-    """A mesh is made only by who holds the broker's creation token."""
+    """Creating a mesh needs the broker's creation token."""
 
     code = "CREATION_REFUSED"
     status = 403
@@ -95,17 +95,17 @@ class CreationRefused(Refused):
 
 
 class OperatorOnly(Refused):
-    """What all meshes of a broker are and may hold is for who holds its creation token."""
+    """Listing a broker's meshes and changing their limits needs its creation token."""
 
     code = "OPERATOR_ONLY"
     status = 403
     exit_code = Exit.UNAUTHORISED
     spoken_by = "broker"
-    hint = "Run `parley broker limits` on the broker's machine, as the user whose broker it is."
+    hint = "Run `parley broker limits` on the broker's machine, as the user who runs the broker."
 
 
 class FeatureUnavailable(Refused):
-    """The broker does not have a feature that the daemon cannot live without."""
+    """The broker does not have a feature that the daemon requires."""
 
     code = "FEATURE_UNAVAILABLE"
     status = 426
@@ -134,17 +134,17 @@ class AlreadyConnected(Refused):
 
 
 class QuotaExceeded(Unavailable):
-    """The mesh holds as much as it may. Nothing was written."""
+    """The mesh is full. Nothing was written."""
 
     code = "QUOTA_EXCEEDED"
     status = 503
     retry_after_seconds = 60.0
     spoken_by = "broker"
-    hint = "Old messages go when their time is over; its operator can raise the quota by `parley broker limits`."
+    hint = "Expired messages make room; the broker's operator can raise the quota with `parley broker limits`."
 
 
 class BrokerRunning(WriterLockHeld):
-    """A broker serves this store. It is the same refusal, but another way out."""
+    """A broker serves this store: the same refusal with a different remedy."""
 
     spoken_by = "broker"
-    hint = "Use the broker that runs, or stop it first with `parley broker down`."
+    hint = "Use the running broker, or stop it first with `parley broker down`."

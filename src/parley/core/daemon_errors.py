@@ -1,4 +1,4 @@
-"""What only a daemon says no with, over its local API or when it starts.
+"""The refusals that only a daemon gives, over its local API or when it starts.
 
 ::
 
@@ -17,20 +17,51 @@
     LocalError
     ├── DaemonNotRunning         ├── HostMismatch             ├── FeatureRefused
     ├── MembershipLost
+    ├── DaemonLate               (an AnswerLate with another hint)
     ├── ConnectionEnded          (a MembershipLost with another hint)
     └── DaemonRunning            (a WriterLockHeld with another hint)
 """
 
+from collections.abc import Mapping
+from typing import Final
+
 from parley.core.errors import (
+    AnswerLate,
     DatabaseCorrupt,
+    HostForbidden,
     IdempotencyKeyReused,
+    InvalidAuth,
     LocalError,
+    MissingAuth,
     NotFound,
+    OriginForbidden,
+    ParleyError,
+    RateLimited,
     Refused,
+    ServiceUnavailable,
+    ShuttingDown,
     Unavailable,
     WriterLockHeld,
 )
 from parley.core.exits import Exit
+
+_HINTS: Final[Mapping[type[ParleyError], str]] = {
+    NotFound: "Check the id or the path; `GET /openapi.json` describes every route.",
+    MissingAuth: "Send Authorization: Bearer with the token from `local-token`, or use the unix socket.",
+    InvalidAuth: "Read `local-token` again; the token may have been rotated.",
+    HostForbidden: "Call the daemon by 127.0.0.1, [::1] or localhost, with its port or none.",
+    OriginForbidden: "Call the daemon from a program, not from a web page.",
+    RateLimited: "Wait for the time in Retry-After, or raise ipc.rate_per_second in daemon.toml.",
+    ServiceUnavailable: "Nothing was written. Try again after Retry-After; `parley daemon status` shows what is wrong.",
+    ShuttingDown: "Try again when the daemon is back.",
+    DatabaseCorrupt: "Stop the daemon, then run `parley daemon recover`, which saves what can be read.",
+}
+"""Hints for the errors that every server has, where those in ``errors`` speak of a hub."""
+
+
+def daemon_hint(error: ParleyError) -> str:
+    """What to do next about an error that the daemon answers with. A hint made for this very error is kept."""
+    return _HINTS.get(type(error), error.hint) if error.hint == type(error).hint else error.hint
 
 
 class OutboxDamaged(DatabaseCorrupt):
@@ -44,7 +75,7 @@ class MembershipsDamaged(DatabaseCorrupt):
     """memberships.json, which holds the keys, cannot be read; the daemon does not start without it."""
 
     spoken_by = "daemon"
-    hint = "`parley daemon restore` puts a backup in its place; without one, remove the file and join anew."
+    hint = "`parley daemon restore` puts a backup in its place; without one, remove the file and join again."
 
 
 class RowNotFound(NotFound):
@@ -55,10 +86,10 @@ class RowNotFound(NotFound):
 
 
 class RowSpent(IdempotencyKeyReused):
-    """The id belongs to the same message, which will not be sent any more as it is; details.reason says why."""
+    """The id belongs to this very message, which can no longer be sent under it; details.reason says why."""
 
     spoken_by = "daemon"
-    hint = "`parley daemon outbox requeue ID` sends it anew under a new id; `… inspect ID` shows what became of it."
+    hint = "`parley daemon outbox requeue ID` sends it again under a new id; `… inspect ID` shows its history."
 
 
 class OutboxConflict(Refused):
@@ -68,7 +99,7 @@ class OutboxConflict(Refused):
     status = 409
     exit_code = Exit.CONFLICT
     spoken_by = "daemon"
-    hint = "`parley daemon outbox inspect ID` shows what became of the row; a row in flight needs --force."
+    hint = "`parley daemon outbox inspect ID` shows what happened to the row; a row in flight needs --force."
 
 
 class MetaKeyRepeated(Refused):
@@ -76,7 +107,7 @@ class MetaKeyRepeated(Refused):
 
     code = "META_KEY_REPEATED"
     spoken_by = "daemon"
-    hint = "Give each key of meta once: which of two values is meant, readers would decide differently."
+    hint = "Give each key in meta only once; readers would disagree about which of the two values counts."
 
 
 class IdempotencyKeyConflict(Refused):
@@ -84,7 +115,7 @@ class IdempotencyKeyConflict(Refused):
 
     code = "IDEMPOTENCY_KEY_CONFLICT"
     spoken_by = "daemon"
-    hint = "Send the id once, or twice the same."
+    hint = "Send only one of the two, or the same id in both."
 
 
 class MeshRequired(Refused):
@@ -92,7 +123,7 @@ class MeshRequired(Refused):
 
     code = "MESH_REQUIRED"
     spoken_by = "daemon"
-    hint = "Name one of details.attached with `mesh`."
+    hint = "Set `mesh` to one of the meshes in details.attached."
 
 
 class MeshNotAttached(Refused):
@@ -101,25 +132,25 @@ class MeshNotAttached(Refused):
     code = "MESH_NOT_ATTACHED"
     status = 404
     spoken_by = "daemon"
-    hint = "Join it with `parley mesh join INVITE`; `parley mesh list` shows those that are joined."
+    hint = "Join it with `parley mesh join INVITE`; `parley mesh list` shows the meshes that you have joined."
 
 
 class HookRefused(Refused):
-    """The user's own pre-send hook does not let the message go, or could not be asked."""
+    """The user's own pre-send hook refused the message, or could not run."""
 
     code = "HOOK_REFUSED"
     status = 403
     spoken_by = "daemon"
-    hint = "details.reason says why; `parley daemon reload` takes a hook again that was mended."
+    hint = "details.reason says why; once the hook is fixed, run `parley daemon reload`."
 
 
 class DestinationUnknown(Refused):
-    """Nobody and nothing in the mesh goes by this name, or more than one does."""
+    """No member, topic or group of the mesh has this name, or more than one does."""
 
     code = "DESTINATION_UNKNOWN"
     status = 404
     spoken_by = "daemon"
-    hint = "Use a member's key or full name, #TOPIC, @GROUP or *; details.candidates names what it could mean."
+    hint = "Use a member's key or full name, #TOPIC, @GROUP or *; details.candidates lists the possible matches."
 
 
 class NoMeshJoined(Refused):
@@ -128,15 +159,15 @@ class NoMeshJoined(Refused):
     code = "NO_MESH_JOINED"
     status = 409
     spoken_by = "daemon"
-    hint = "Make a mesh with `parley mesh create`, or join one with `parley mesh join INVITE`."
+    hint = "Create a mesh with `parley mesh create`, or join one with `parley mesh join INVITE`."
 
 
 class TokenInQuery(Refused):
-    """The request carries a token in its address, where it would be written to logs."""
+    """The request has a token in its URL, where it would end up in logs."""
 
     code = "TOKEN_IN_QUERY"
     spoken_by = "daemon"
-    hint = "Send Authorization: Bearer, and rotate the token that was shown with `parley daemon rotate-token`."
+    hint = "Send the token as Authorization: Bearer, and replace the exposed one with `parley daemon rotate-token`."
 
 
 class DaemonBusy(Unavailable):
@@ -149,7 +180,7 @@ class DaemonBusy(Unavailable):
 
 
 class TooManyStreams(Unavailable):
-    """Too many streams of events are open."""
+    """Too many event streams are open."""
 
     code = "TOO_MANY_STREAMS"
     status = 429
@@ -168,27 +199,27 @@ class InsufficientStorage(Unavailable):
 
 
 class MeshUnreachable(Unavailable):
-    """The mesh's broker cannot be asked now."""
+    """The mesh's broker cannot be reached right now."""
 
     code = "MESH_UNREACHABLE"
     status = 502
     spoken_by = "daemon"
-    hint = "`parley daemon status` shows each mesh; a message to a key, #TOPIC, @GROUP or * is taken anyway."
+    hint = "`parley daemon status` shows each mesh; a message to a key, #TOPIC, @GROUP or * is accepted all the same."
 
 
 class BrokerUnreachable(MeshUnreachable):
     """No broker answers at this address."""
 
-    hint = "Check the address; `parley broker status` on the broker's machine tells whether it runs."
+    hint = "Check the address; `parley broker status` on the broker's machine shows whether it is running."
 
 
 class MeshKeyMissing(Unavailable):
-    """No member has given this one the mesh key yet, without which only direct messages can be sent."""
+    """No member has handed over the mesh key yet; without it only direct messages can be sent."""
 
     code = "MESH_KEY_MISSING"
     status = 503
     spoken_by = "daemon"
-    hint = "Members that are connected give it; if they do not, join again by the whole text of an invite."
+    hint = "Any connected member hands it over; if none does, join again with the full text of an invite."
 
 
 class DaemonNotRunning(LocalError):
@@ -201,17 +232,24 @@ class DaemonNotRunning(LocalError):
     hint = "Start one with `parley daemon up`."
 
 
+class DaemonLate(AnswerLate):
+    """The daemon is there, but did not answer in time."""
+
+    spoken_by = "daemon"
+    hint = "`parley daemon status` shows what it is busy with; a message that was given an id can be sent again."
+
+
 class HostMismatch(LocalError):
     """The daemon's folder was made on another machine: a copied home, a cloned disk, a restored backup."""
 
     code = "HOST_MISMATCH"
     exit_code = Exit.HOST_MISMATCH
     spoken_by = "daemon"
-    hint = "If only this machine runs it now, say so with `parley daemon accept-host`; else join under a new key."
+    hint = "If the daemon runs only here now, run `parley daemon accept-host`; otherwise join again under a new key."
 
 
 class FeatureRefused(LocalError):
-    """The broker lacks a feature that the daemon cannot do without, or grants less of it than is safe."""
+    """The broker lacks a feature that the daemon requires, or offers less of it than is safe."""
 
     code = "FEATURE_REFUSED"
     exit_code = Exit.FEATURE_REFUSED
@@ -220,25 +258,25 @@ class FeatureRefused(LocalError):
 
 
 class MembershipLost(LocalError):
-    """The member was removed or banned, or the same member runs elsewhere."""
+    """The member was removed or banned, or is running elsewhere."""
 
     code = "MEMBERSHIP_LOST"
     exit_code = Exit.MEMBERSHIP_LOST
     spoken_by = "daemon"
     hint = (
-        "Ask an admin for a new invite and join by it, or `parley mesh leave`;"
-        " if the member runs elsewhere, stop one of the two."
+        "Ask an admin for a new invite and join with it, or run `parley mesh leave`;"
+        " if the member is running elsewhere, stop one of the two daemons."
     )
 
 
 class ConnectionEnded(MembershipLost):
-    """An admin closed the connection; the member is still one."""
+    """An admin closed the connection; the membership continues."""
 
     hint = "`parley daemon up` connects again."
 
 
 class DaemonRunning(WriterLockHeld):
-    """A daemon of this user runs already. It is the same refusal, but another way out."""
+    """A daemon of this user is already running: the same refusal with a different remedy."""
 
     spoken_by = "daemon"
     hint = "Use the running daemon, or stop it with `parley daemon down`."

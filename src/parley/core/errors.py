@@ -23,8 +23,10 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
         ├── MigrationFailed          ├── ConfigInvalid         ├── BindRefused
         ├── StartupFailed            ├── HubRunning            ├── PluginUnavailable
         ├── PluginFailed             ├── SetupRefused          ├── GuardRefused
+        ├── ClientClosed
+        ├── AnswerLate               (a ConnectionFailed: somebody is there)
         ├── AgentlipRunning          (a WriterLockHeld with another hint)
-        └── ProtocolUnknown          (a HubNotRunning that waiting and starting do not help)
+        └── ProtocolUnknown          (a HubNotRunning that neither waiting nor starting a hub can help)
 
 The tree goes on in ``broker_errors``, ``daemon_errors`` and ``pipeline_errors``. A class with a ``code`` of its own is
 registered in ``ERRORS``; docs, OpenAPI and tests are made from that table.
@@ -98,7 +100,7 @@ class NotFound(Refused):
     status = 404
     hint = (
         "Check the id or the name; `parley channel list`, `topic list`, `task list`, `lease list`, `agent list` and "
-        "`plugin list` show what there is, and `parley search` finds messages."
+        "`plugin list` show what exists, and `parley search` finds messages."
     )
 
 
@@ -187,7 +189,7 @@ class SpoolRefused(Refused):
 
     code = "SPOOL_REFUSED"
     status = 409
-    hint = "Make the request anew; a file counts once, for the hub that ran when it was made."
+    hint = "Write a new request; each file is executed once, by the hub that was running when it was written."
 
 
 class HostForbidden(Refused):
@@ -215,20 +217,20 @@ class CursorExpired(Refused):
 
 
 class MessageArchived(Refused):
-    """A retry with the same key: the first request succeeded, but its message was moved to an archive since."""
+    """A retry with the same key: the first request succeeded, but its message has since been moved to an archive."""
 
     code = "MESSAGE_ARCHIVED"
     status = 410
-    hint = "Take the request as done: event_id is its event. Read the message from the named archive or an earlier one."
+    hint = "Treat the request as done; event_id is its event. The message is in the named archive or an earlier one."
 
 
 class AgentNameTaken(Refused):
-    """Another session that is alive goes by this name."""
+    """Another live session uses this name."""
 
     code = "AGENT_NAME_TAKEN"
     status = 409
     exit_code = Exit.CONFLICT
-    hint = "Register under the name in details.suggestion, or with `force` if the other session is known to be dead."
+    hint = "Register under the name in details.suggestion, or use `force` if you know that the other session is dead."
 
 
 class TaskHeld(Refused):
@@ -241,7 +243,7 @@ class TaskHeld(Refused):
 
 
 class TaskNotHeld(Refused):
-    """The caller does not hold the task, or no longer: the claim has ended, or was taken over or made again since."""
+    """The caller does not hold the task: its claim has ended, was taken over, or was replaced by a newer one."""
 
     code = "TASK_NOT_HELD"
     status = 409
@@ -255,11 +257,11 @@ class TaskClosed(Refused):
     code = "TASK_CLOSED"
     status = 409
     exit_code = Exit.CONFLICT
-    hint = "Nothing is left to do; create a new task if there is."
+    hint = "If there is more to do, create a new task."
 
 
 class LeaseConflict(Refused):
-    """Somebody else has reserved a path that the patterns cover. Nothing was reserved."""
+    """Someone else has reserved a path that the patterns cover. Nothing was reserved."""
 
     code = "LEASE_CONFLICT"
     status = 409
@@ -268,12 +270,12 @@ class LeaseConflict(Refused):
 
 
 class LeaseLost(Refused):
-    """The caller does not hold the lease, or no longer: it was released or has expired."""
+    """The caller does not hold the lease, or it was released or has expired."""
 
     code = "LEASE_LOST"
     status = 409
     exit_code = Exit.CONFLICT
-    hint = "Stop writing to these paths. Acquire a new lease, and look at what changed before going on."
+    hint = "Stop writing to these paths. Acquire a new lease, and check what has changed before you go on."
 
 
 class Unavailable(ParleyError):
@@ -299,21 +301,21 @@ class RateLimited(Unavailable):
 FILE_HINTS: Final = {
     "exists": "Name a file that does not exist yet.",
     "not_prepared": "Run `parley up`, which prepares it; if it held data before, restore a backup first.",
-    "cannot_open": "Check that the folder exists, and who may read and write there.",
-    "read_only": "Check who may read and write the file and its folder.",
-    "io_error": "Check the path, who may write there, and the disk.",
+    "cannot_open": "Check that the folder exists and that you may read and write there.",
+    "read_only": "Check the permissions of the file and its folder.",
+    "io_error": "Check the path, its permissions, and the disk.",
     "disk_full": "Free some space, then run the command again.",
     "busy": "Another process is using the database; run the command again in a moment.",
     "unmerged_wal": "Copy the database and its -wal file to a folder that can be written.",
 }
-"""What to do about a file that this process could not use itself, by reason: nobody sends it a Retry-After."""
+"""What to do about a file that this process itself could not use, by reason: there is no Retry-After to wait for."""
 
 
 class ServiceUnavailable(Unavailable):
     """The database cannot take the write now: busy, full, or the queue is at its limit."""
 
     code = "SERVICE_UNAVAILABLE"
-    hint = "Nothing was written. Try again after Retry-After; `parley doctor` tells the reason."
+    hint = "Nothing was written. Try again after Retry-After; `parley doctor` shows the reason."
 
     def __init__(self, message: str, *, reason: str, retry_after: float = 1.0, **details: object) -> None:
         super().__init__(message, reason=reason, **details)
@@ -322,13 +324,13 @@ class ServiceUnavailable(Unavailable):
 
 
 class ShuttingDown(Unavailable):
-    """The hub is stopping and takes no new work."""
+    """The server is stopping and accepts no new work."""
 
     code = "SHUTTING_DOWN"
     retry_after_seconds = 10.0
-    hint = "Connect again when the hub is back."
+    hint = "Try again when the hub is running again."
 
-    def __init__(self, message: str = "The hub is shutting down") -> None:
+    def __init__(self, message: str = "The server is shutting down") -> None:
         super().__init__(message)
 
 
@@ -342,22 +344,25 @@ class DatabaseCorrupt(Unavailable):
 
 
 class FilesLost(Unavailable):
-    """A file that the server works on was removed, replaced or cut short under it; nothing is acknowledged any more."""
+    """A file was removed, replaced or cut short while the server was using it; nothing is acknowledged any more."""
 
     code = "FILES_LOST"
     transient = False
     exit_code = Exit.WORKSPACE_UNSAFE
     hint = (
-        "The server ends: put the named file back as it was, or restore a backup, then start it again."
-        " What was not answered may or may not have happened."
+        "The server stops. Put the named file back as it was, or restore a backup, then start the server again."
+        " Requests without an answer may or may not have taken effect."
     )
 
-    def __init__(self, path: str, reason: Literal["removed", "replaced", "cut short"]) -> None:
-        super().__init__(f"{path} was {reason} while the server was using it", path=path, reason=reason)
+    def __init__(self, path: str, reason: Literal["removed", "replaced", "cut short", "out of reach"]) -> None:
+        what = (
+            "cannot be reached any more" if reason == "out of reach" else f"was {reason} while the server was using it"
+        )
+        super().__init__(f"{path} {what}", path=path, reason=reason)
 
 
 class InternalError(ParleyError):
-    """A fault of ours. The request id finds it in the hub's log."""
+    """A bug in the server. The log has the details under the request id."""
 
     code = "INTERNAL_ERROR"
     hint = "Report it with the request id."
@@ -382,7 +387,7 @@ class HubNotRunning(LocalError):
 
 
 class ProtocolUnknown(HubNotRunning):
-    """The hub speaks a protocol of another version. It runs, but not for this client."""
+    """The hub is running, but speaks a version of the protocol that this client does not know."""
 
     transient = False
     hint = "Upgrade with `pip install -U parley-mesh`, then start this program again."
@@ -397,6 +402,17 @@ class ConnectionFailed(LocalError):
     hint = "Check it with `parley status`."
 
 
+class AnswerLate(ConnectionFailed):
+    """Somebody is there, but did not answer in time. What was asked for may have happened, or may happen yet."""
+
+
+class ClientClosed(LocalError):
+    """The client was closed and takes no more calls."""
+
+    code = "CLIENT_CLOSED"
+    hint = "Make a new client, or close this one later."
+
+
 class WriterLockHeld(LocalError):
     """Another process serves this workspace already."""
 
@@ -406,13 +422,13 @@ class WriterLockHeld(LocalError):
 
 
 class AgentlipRunning(WriterLockHeld):
-    """A hub of Agentlip serves this workspace. It is the same refusal, but another way out."""
+    """An Agentlip hub serves this workspace: the same refusal with a different remedy."""
 
-    hint = "Stop that process, then run the command again; `parley down` stops Parley's hubs only."
+    hint = "Stop that process, then run the command again; `parley down` stops only Parley's own hubs."
 
 
 class HubRunning(LocalError):
-    """The work needs the workspace for itself, and a hub is running."""
+    """The command needs the workspace to itself, and a hub is running."""
 
     code = "HUB_RUNNING"
     hint = "Stop the hub with `parley down`, then run the command again."
@@ -422,7 +438,7 @@ class WorkspaceNotFound(LocalError):
     """No workspace was found here or above."""
 
     code = "WORKSPACE_NOT_FOUND"
-    hint = "Make one with `parley init`."
+    hint = "Create one with `parley init`."
 
 
 class WorkspaceUnsafe(LocalError):
@@ -446,7 +462,7 @@ class MigrationFailed(LocalError):
 
     code = "MIGRATION_FAILED"
     exit_code = Exit.MIGRATION_FAILED
-    hint = "The named backup holds the database from before the attempt."
+    hint = "The named backup holds the database as it was before the attempt."
 
 
 class ConfigInvalid(LocalError):
@@ -461,7 +477,7 @@ class PluginFailed(LocalError):
     """A plugin could not be started, or failed on a message."""
 
     code = "PLUGIN_FAILED"
-    hint = "Run it by itself with `parley plugin test NAME`; docs/plugins.md tells what a plugin may do."
+    hint = "Run it by itself with `parley plugin test NAME`; docs/plugins.md says what a plugin may do."
 
 
 class BindRefused(LocalError):
@@ -488,14 +504,14 @@ class PluginUnavailable(LocalError):
 
 
 class SetupRefused(LocalError):
-    """A file of an agent program cannot be changed without harm to what is in it; nothing was touched."""
+    """A file of an agent program cannot be changed without damaging what is in it; nothing was touched."""
 
     code = "SETUP_REFUSED"
     hint = "Correct the named file, or move it aside, then run the command again."
 
 
 class GuardRefused(LocalError):
-    """The guard cannot be put into this repository, or not be taken out, without harm to what is there."""
+    """The guard cannot be installed in this repository, or removed from it, without damaging what is there."""
 
     code = "GUARD_REFUSED"
     hint = "Run it in a git repository that contains the workspace; `parley guard status` shows what is there."

@@ -50,4 +50,10 @@ def still_names(path: Path, descriptor: int) -> bool:
 
 def lost_file(path: Path) -> FilesLost:
     """What to say of a path that no longer names the file that was opened there."""
-    return FilesLost(str(path), "replaced" if os.path.lexists(path) else "removed")
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return FilesLost(str(path), "removed")
+    except OSError:
+        return FilesLost(str(path), "out of reach")
+    return FilesLost(str(path), "replaced")

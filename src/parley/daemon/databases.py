@@ -13,7 +13,7 @@ import apsw
 
 from parley.core.clock import stamp
 from parley.core.daemon_errors import OutboxDamaged
-from parley.core.errors import DatabaseCorrupt
+from parley.core.errors import DatabaseCorrupt, ParleyError
 from parley.daemon.held import VACUUM_BYTES_MAX, mark_vacuumed, vacuum_is_due
 from parley.daemon.inbox.renewal import mark_renewed
 from parley.sqlite import (
@@ -25,6 +25,7 @@ from parley.sqlite import (
     load_migrations,
     migrate,
     online_backup,
+    open_reader,
     open_writer,
 )
 from parley.wire.daemon_home import DaemonHome
@@ -127,6 +128,7 @@ def _renew(path: Path, aside: Path | None, now_ms: int, vfs: str | None) -> apsw
 
 
 def _open_checked(path: Path, migrations: tuple[Migration, ...], now_ms: int, vfs: str | None) -> apsw.Connection:
+    _refuse_newer(path, migrations, vfs)
     connection = open_writer(path, vfs=vfs, gives_back=True)
     try:
         problems = integrity_check(connection)
@@ -144,6 +146,22 @@ def _open_checked(path: Path, migrations: tuple[Migration, ...], now_ms: int, vf
         close_quietly(connection)
         raise
     return connection
+
+
+def _refuse_newer(path: Path, migrations: tuple[Migration, ...], vfs: str | None) -> None:
+    """Raises ``SchemaTooNew`` before the file is opened for writing, which alone may change it."""
+    if not is_there(path):
+        return
+    try:
+        connection = open_reader(path, vfs=vfs)
+    except ParleyError:
+        return  # it is damaged, which the writer says
+    try:
+        migrate(connection, migrations, read_version=_version, write_version=_record, target=0)
+    except apsw.Error:
+        return
+    finally:
+        close_quietly(connection)
 
 
 def _compact(connection: apsw.Connection, path: Path, now_ms: int) -> None:

@@ -79,12 +79,12 @@ def run_daemon(
             raise DaemonRunning(held_by.message, **held_by.details) from held_by
         fingerprint = check_host(home, settings, log, clock, options.host)
         unix = listen_unix(home.socket)
-        held.callback(_remove, home.socket)
+        held.callback(_remove, files, home.socket)
         held.callback(unix.close)
         tcp = bind("127.0.0.1", settings.ipc.http_port) if wants_tcp(settings) else None
         if tcp is not None:
             held.callback(tcp.socket.close)
-            held.callback(_remove, home.port_file)
+            held.callback(_remove, files, home.port_file)
         life = _DaemonLife(home, settings, log, options, clock, instance_id, fingerprint, unix, tcp, files)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(life.run())
@@ -303,6 +303,8 @@ def daemon_shell(daemon: Daemon, door: DaemonDoor) -> Shell[Daemon]:
     )
 
 
-def _remove(path: Path) -> None:
+def _remove(files: HeldFiles, path: Path) -> None:
+    """Takes back what it told others by. In a folder that is no longer its own, that may be another daemon's."""
     with suppress(OSError):
-        path.unlink(missing_ok=True)
+        if files.are_in_place():
+            path.unlink(missing_ok=True)

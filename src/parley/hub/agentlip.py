@@ -14,6 +14,7 @@ from typing import Final
 from parley.core.errors import AgentlipRunning
 from parley.core.files import write_atomic
 from parley.hub.announced import answering
+from parley.serve import HeldFiles
 from parley.workspace.layout import Workspace
 
 _LOCK_MODE: Final = 0o600
@@ -34,19 +35,24 @@ def refuse_live_agentlip(workspace: Workspace) -> None:
 
 
 @contextmanager
-def agentlip_kept_out(workspace: Workspace, started_at: str) -> Generator[None]:
-    """Refuses a workspace that Agentlip serves, and holds the lock file that Agentlip looks for, however this ends."""
+def agentlip_kept_out(workspace: Workspace, files: HeldFiles, started_at: str) -> Generator[None]:
+    """Refuses a workspace that Agentlip serves, and holds the lock file that Agentlip looks for, however this ends.
+
+    Without ``files`` in place, the folder has a successor's lock file in it.
+    """
     refuse_live_agentlip(workspace)
     if not workspace.adopted:
         yield
         return
     lock = _lock(workspace)
-    write_atomic(lock, f"{os.getpid()}\n{started_at}\n".encode(), _LOCK_MODE)
+    written = f"{os.getpid()}\n{started_at}\n".encode()
+    write_atomic(lock, written, _LOCK_MODE)
     try:
         yield
     finally:
         with suppress(OSError):  # it must not hide why the hub ends
-            lock.unlink(missing_ok=True)
+            if files.are_in_place() and lock.read_bytes() == written:
+                lock.unlink()
 
 
 def _lock(workspace: Workspace) -> Path:

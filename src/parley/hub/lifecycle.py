@@ -2,8 +2,8 @@
 
 The lock is taken before anything is read or written and held to the end, so two starts never meet in the database.
 ``server.json`` is written once the socket listens and removed at a clean stop; what a crash left behind is
-overwritten. A stop refuses new work, lets what is in flight finish, closes the feeds with 1001, empties the log into
-the database and removes ``server.json``.
+overwritten, and a hub that has lost its files leaves what is there. A stop refuses new work, lets what is in flight
+finish, closes the feeds with 1001, empties the log into the database and removes ``server.json``.
 """
 
 import asyncio
@@ -19,8 +19,9 @@ import msgspec
 import uvloop
 from structlog.typing import FilteringBoundLogger
 
+from parley.core import untrusted_json
 from parley.core.clock import Clock, SystemClock, iso
-from parley.core.errors import DatabaseCorrupt, ParleyError
+from parley.core.errors import DatabaseCorrupt, FilesLost, ParleyError
 from parley.core.exits import Exit
 from parley.core.files import write_atomic
 from parley.core.ids import new_uuid
@@ -39,7 +40,9 @@ from parley.serve.writable import refuse_unwritable, unusable
 from parley.sqlite import checkpoint_once, close_quietly, integrity_check, open_writer, translate
 from parley.wire.server_file import ServerFile
 from parley.workspace.layout import Workspace
+from parley.workspace.lost import refuse_lost_database
 from parley.workspace.prepare import Prepared, prepare
+from parley.workspace.reading import refuse_foreign
 from parley.workspace.trust import parley_home
 
 SERVER_FILE_MODE = 0o600
@@ -72,8 +75,9 @@ def run_hub(
     with HeldFiles(workspace.lock) as files, ExitStack() as held:
         files.acquire({"pid": os.getpid(), "instance_id": instance_id, "started_at": started_at})
         refuse_announced(workspace)
-        held.enter_context(agentlip_kept_out(workspace, started_at))
+        held.enter_context(agentlip_kept_out(workspace, files, started_at))
         refuse_unwritable(workspace.written)
+        refuse_lost_database(workspace)
         files.take(workspace.db)
         prepared = prepare_database(workspace, settings, clock)
         for warning in prepared.warnings:
@@ -98,6 +102,7 @@ def prepare_database(workspace: Workspace, settings: Settings, clock: Clock) -> 
     """Opens, checks and upgrades the database. The caller holds the lock. Raises ``DatabaseCorrupt`` for damage."""
     if workspace.suspect.exists():
         raise DatabaseCorrupt(f"An earlier run found {workspace.db} damaged")
+    refuse_foreign(workspace.db)  # before it is opened for writing, which alone may change the file
     connection = open_writer(workspace.db, synchronous=settings.hub.synchronous)
     try:
         problems = integrity_check(connection, quick=True)
@@ -222,8 +227,12 @@ class _HubLife(Life):
             raise unusable(self._workspace.server_file, error) from error
 
     def _remove_server_file(self) -> None:
+        if isinstance(self._hub.failure, FilesLost) or not self._files.are_in_place():
+            return  # another hub may serve the folder, and have announced itself there
+        path = self._workspace.server_file
         try:
-            self._workspace.server_file.unlink(missing_ok=True)
+            if _announced_in(path) == self._instance_id:
+                path.unlink()
         except OSError as error:  # it must not hide why the hub ends
             self.log.warning("server_file_not_removed", problem=error.strerror)
 
@@ -237,6 +246,14 @@ class _HubLife(Life):
         close_quietly(connection)
         if result.error is not None:
             self.log.warning("checkpoint_failed", problem=str(result.error))
+
+
+def _announced_in(path: Path) -> str | None:
+    """The instance that the file announces, if it announces one."""
+    try:
+        return untrusted_json.decode(path.read_bytes(), ServerFile).instance_id
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
 
 
 def _own_names(host: str) -> frozenset[str]:

@@ -2,14 +2,15 @@
 
 The SDK passes over a line that it cannot read. A program that asked something in such a line, with half a surrogate
 pair in a text perhaps, would wait for its answer for ever. So what the SDK would not read is answered here, under the
-id of the question where one can be made out.
+id of the question where one can be made out. A question whose id is neither a text nor a whole number reads as a
+notification to the SDK; it is refused, too.
 """
 
 import json
 from typing import Any, Final, Self, cast
 
 import msgspec
-from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, JSONRPCNotification, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from parley.core.untrusted_json import decode_by
@@ -33,14 +34,16 @@ class Understood:
         while True:
             line = await anext(self._incoming)
             try:
-                jsonrpc_message_adapter.validate_json(line, by_name=False)
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError as error:
-                await self._refuse(line, error)
-            else:
+                await self._refuse(line, no_json=error.errors(include_url=False)[0]["type"] == _NO_JSON)
+                continue
+            if not isinstance(message, JSONRPCNotification) or "id" not in _read(line):
                 return line
+            await self._refuse(line, no_json=False)
 
-    async def _refuse(self, line: str, error: ValidationError) -> None:
-        answer = refusal(line, no_json=error.errors(include_url=False)[0]["type"] == _NO_JSON)
+    async def _refuse(self, line: str, *, no_json: bool) -> None:
+        answer = refusal(line, no_json=no_json)
         if answer is not None:
             await self._outgoing.write(json.dumps(answer) + "\n")
             await self._outgoing.flush()
@@ -51,18 +54,22 @@ def refusal(line: str, *, no_json: bool) -> dict[str, Any] | None:
 
     Nobody does after an empty line, or after an answer: to refuse it under its id would answer another question.
     """
-    found: dict[str, Any] = {}
-    try:
-        read: Any = decode_by(json.loads, line)
-    except msgspec.DecodeError:
-        if not line.strip():
-            return None
-    else:
-        found = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
+    if not line.strip():
+        return None
+    found = _read(line)
     if "method" not in found and ("result" in found or "error" in found):
         return None
     code, words = (PARSE_ERROR, "Not JSON in UTF-8") if no_json else (INVALID_REQUEST, "Not a request of JSON-RPC 2.0")
     return {"jsonrpc": "2.0", "id": _id_of(found), "error": {"code": code, "message": words}}
+
+
+def _read(line: str) -> dict[str, Any]:
+    """The members of the object, as far as it is one."""
+    try:
+        read: Any = decode_by(json.loads, line)
+    except msgspec.DecodeError:
+        return {}
+    return cast("dict[str, Any]", read) if isinstance(read, dict) else {}
 
 
 def _id_of(found: dict[str, Any]) -> str | int | None:

@@ -10,13 +10,14 @@ import pytest
 import structlog
 
 from bench.load.ports import lasting_port
+from parley.app.archive import archive
+from parley.app.make import make_workspace
 from parley.core.clock import ManualClock
 from parley.core.errors import (
     BindRefused,
     DatabaseCorrupt,
     MigrationFailed,
     SchemaTooNew,
-    StartupFailed,
     WorkspaceUnsafe,
     WriterLockHeld,
 )
@@ -205,8 +206,9 @@ def test_part_x_permission_error_a_server_json_that_cannot_be_written_is_a_clear
 def test_a_token_file_of_no_use_is_a_clear_error_that_does_not_show_it(tmp_path: Path) -> None:
     workspace = workspace_in(tmp_path)
     workspace.token.write_text("short and guessable\n")
-    with pytest.raises(StartupFailed, match="no usable token") as refused:
+    with pytest.raises(WorkspaceUnsafe, match="no usable token") as refused:
         run_here(tmp_path)
+    assert refused.value.exit_code == Exit.WORKSPACE_UNSAFE == 25
     assert "guessable" not in str(refused.value)
     assert workspace.token.read_text() == "short and guessable\n"
 
@@ -217,6 +219,27 @@ def test_part_x_database_corruption_a_file_that_is_no_database_refuses_the_start
     with pytest.raises(DatabaseCorrupt) as damaged:
         run_here(tmp_path)
     assert damaged.value.exit_code == Exit.CORRUPT == 21
+
+
+@pytest.mark.parametrize("how", ["removed", "emptied"])
+def test_h3_a_start_without_the_database_that_there_was_is_refused_with_21(tmp_path: Path, how: str) -> None:
+    workspace = workspace_in(tmp_path)
+    run_here(tmp_path)
+    workspace.db.unlink()
+    if how == "emptied":
+        workspace.db.touch()
+    before = sorted(path.name for path in workspace.state.iterdir())
+    with pytest.raises(DatabaseCorrupt, match="last_port") as lost:
+        run_here(tmp_path)
+    assert lost.value.exit_code == Exit.CORRUPT == 21
+    with pytest.raises(DatabaseCorrupt, match="last_port"):
+        archive(workspace, 0)
+    if how == "removed":
+        with pytest.raises(DatabaseCorrupt, match="last_port"):
+            make_workspace(tmp_path)
+    assert sorted(path.name for path in workspace.state.iterdir()) == before
+    workspace.last_port.unlink()
+    assert run_here(tmp_path)[0] == Exit.OK
 
 
 def test_a_restarted_hub_takes_its_old_port_so_that_an_open_page_finds_it(hub: HubProcess) -> None:

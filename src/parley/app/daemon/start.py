@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from parley.app.detached import detach
 from parley.app.garbage import look_seldom
+from parley.app.services import in_ci
+from parley.core.daemon_errors import DaemonNotRunning
 from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.errors import InvalidInput
 from parley.core.flags import Given, arguments, laid_over, setting_flags
@@ -19,10 +21,8 @@ from parley.daemon.home import prepare_home
 from parley.wire.daemon_home import HOME_VARIABLE, DaemonHome, daemon_home
 
 LOG_NAME: Final = "daemon.log"
-_LOG_MODE: Final = 0o600
 FLAGS: Final = setting_flags(daemon_setting_specs())
 _PORT: Final = "ipc.http_port"
-_NOTHING: Final[Given] = {}
 _SOCKET_ALONE: Final = {"ipc.tcp_enabled": False}
 
 
@@ -74,9 +74,22 @@ def serve_ephemeral(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def start_detached(given: Given = _NOTHING) -> dict[str, Any]:
-    """Starts a daemon in a session of its own; its announcement when it answers, or raises why it does not."""
-    return _detached(daemon_home(), "--persistent", *arguments(FLAGS, given))
+def start_detached(given: Given | None = None) -> dict[str, Any]:
+    """Starts a daemon in a session of its own; its announcement when it answers, or raises why it does not.
+
+    Without settings nobody has asked for it: another command needs one. On a build machine that is
+    ``DaemonNotRunning``, since a daemon that lasts there is only for those who say so.
+    """
+    if given is None and not os.environ.get(HOME_VARIABLE) and in_ci():
+        refusal = DaemonNotRunning(
+            "No daemon is running, and on a build machine (CI) none is started by another command"
+        )
+        refusal.hint = (
+            f"Start one with `parley daemon up` and set {HOME_VARIABLE} to the folder that it prints,"
+            " or set it to a folder of your own first."
+        )
+        raise refusal
+    return _detached(daemon_home(), "--persistent", *arguments(FLAGS, given or {}))
 
 
 def start_detached_ephemeral(*, ttl_hours: float | None) -> dict[str, Any]:
@@ -91,9 +104,8 @@ def start_detached_ephemeral(*, ttl_hours: float | None) -> dict[str, Any]:
 
 def _detached(home: DaemonHome, *flags: str) -> dict[str, Any]:
     prepare_home(home)
-    log = os.open(home.logs / LOG_NAME, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _LOG_MODE)
     command = ["daemon", "up", "--foreground", "--json", *flags]
-    return detach("daemon", command, log, home.logs / LOG_NAME, {HOME_VARIABLE: str(home.root)})
+    return detach("daemon", command, home.logs / LOG_NAME, {HOME_VARIABLE: str(home.root)})
 
 
 def _ephemeral_folder() -> Path:
