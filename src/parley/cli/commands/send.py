@@ -46,8 +46,8 @@ def send(
 
     It goes to a member, a topic, a group or everybody of a mesh.
 
-    It is on this machine's disk when the command returns, and is sent as soon as the broker can be reached. If no daemon
-    is running, one is started, except on a build machine (CI) unless PARLEY_DAEMON_HOME names a folder.
+    It is on this machine's disk when the command returns, and is sent as soon as the broker can be reached. If no
+    daemon is running, one is started, except on a build machine (CI) unless PARLEY_DAEMON_HOME names a folder.
     """
     body = sys.stdin.read() if message == "-" else message
     options: dict[str, Any] = {
