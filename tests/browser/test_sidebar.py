@@ -90,6 +90,8 @@ def test_a_channel_with_many_topics_shows_them_as_asked(window: Window, room: Ro
     while more.is_visible():
         shown = channel.locator("a[data-topic-id]").count()
         more.click()
-        expect(channel.locator("a[data-topic-id]").nth(shown)).to_be_attached()
+        one_more = channel.locator("a[data-topic-id]").nth(shown)
+        # What was created while a page was loaded is shown already, and then the last page adds nothing.
+        expect(one_more.or_(channel.locator("button.more-topics[hidden]")).first).to_be_attached()
     expect(row(window, ids[0])).to_be_visible()
     assert channel.locator("a[data-topic-id]").count() == len(ids) + 1

@@ -98,9 +98,15 @@ class Population:
 
 
 def populate(
-    store: BrokerStore, rng: random.Random, daemons: list[str], meshes: int, *, blocks: bool = True
+    store: BrokerStore,
+    rng: random.Random,
+    daemons: list[str],
+    meshes: int,
+    *,
+    blocks: bool = True,
+    missing: float = 0.2,
 ) -> Population:
-    """Fills an empty broker. Everybody is in the first mesh; of the others a daemon may be missing."""
+    """Fills an empty broker. Everybody is in the first mesh; of the others a daemon may be ``missing``, so likely."""
     people = Population(daemons)
     for number in range(meshes):
         slug = f"mesh-{number}"
@@ -108,7 +114,7 @@ def populate(
         people.mesh_ids.append(mesh_id)
         mesh_key = sealing.new_key(rng.randbytes)
         for daemon in daemons:
-            if number == 0 or rng.random() < 0.8:
+            if number == 0 or rng.random() < 1 - missing:
                 of = people.members[mesh_id, daemon] = _join(store, rng, daemon, mesh_id, slug, mesh_key)
                 people.add_key(mesh_id, daemon, of.pubkey)
         _subscribe_some(store, rng, people, mesh_id)

@@ -7,7 +7,7 @@ what comes in meanwhile says which key it was sealed under, and can be opened by
 """
 
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -21,6 +21,9 @@ from parley.wire.mesh_methods import rotation_bytes, rotation_proof
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
     from parley.daemon.mesh import Mesh
+
+TRIED_SECONDS: Final = 20.0
+"""How long the answer waits for the connection under the new key."""
 
 
 async def rotate_keypair(daemon: "Daemon", mesh: "Mesh") -> KeyRotated:
@@ -53,5 +56,5 @@ async def rotate_keypair(daemon: "Daemon", mesh: "Mesh") -> KeyRotated:
     changed = replace(mesh.membership, seed=seed.hex(), next_seed="")
     daemon.memberships.put(changed)
     await daemon.detach(mesh.mesh_id)
-    daemon.attach(changed)
+    await daemon.attach(changed).tried(TRIED_SECONDS)  # what is asked next expects a mesh that is there
     return KeyRotated(mesh.slug, old.pubkey, pubkey)

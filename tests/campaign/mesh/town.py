@@ -181,7 +181,7 @@ class Town:
 
     def _settle_in(self, meshes: int) -> Population:
         with contextlib.closing(self._open_store()) as store:
-            people = populate(store, self.rng, self.names, meshes, blocks=False)
+            people = populate(store, self.rng, self.names, meshes, blocks=False, missing=0)
         for name in self.names:
             home = self.home(name)
             prepare_home(home)
