@@ -14,6 +14,7 @@ import apsw
 
 from parley.core.errors import DatabaseCorrupt, ServiceUnavailable, StartupFailed
 from parley.sqlite.faults import translate
+from parley.sqlite.outdated_log import empty_if_outdated
 from parley.sqlite.space import INCREMENTAL
 
 Synchronous = Literal["full", "normal"]
@@ -108,13 +109,19 @@ def close_quietly(connection: apsw.Connection | None, *, leave_log: bool = False
     """Closes a connection on a path where another error is already on its way.
 
     The last one that closes moves the log into the database. ``leave_log`` keeps it from that: SQLite would move a hole
-    where commits were as well, and destroy what was sound.
+    where commits were as well, and destroy what was sound. A log that would do so when it is read again is emptied.
     """
-    if connection is not None:
-        with contextlib.suppress(apsw.Error):
-            if leave_log:
-                connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            connection.close()
+    if connection is None:
+        return
+    log, moved_frames = Path(connection.filename_wal), 0
+    with contextlib.suppress(apsw.Error):
+        if leave_log:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            moved_frames = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[1]
+    with contextlib.suppress(apsw.Error):
+        connection.close()
+    if leave_log:
+        empty_if_outdated(log, moved_frames)
 
 
 def apply_pragma(connection: apsw.Connection, name: str, value: Setting) -> None:
