@@ -127,6 +127,17 @@ def test_h4_what_a_daemon_is_found_by_is_made_again_with_one_warning_each(
     until(lambda: home.token.read_text() == token)
 
 
+def test_h4_keys_that_are_gone_when_a_daemon_is_stopped_are_there_afterwards(
+    daemon: Foreground, home: DaemonHome
+) -> None:
+    """Nobody else has them; and it is asked to stop before the second in which it looks is over."""
+    memberships = home.memberships.read_bytes()
+    home.memberships.unlink()
+    os.kill(daemon.pid, signal.SIGTERM)
+    assert daemon.ended() == Exit.OK
+    assert home.memberships.read_bytes() == memberships
+
+
 def test_a_daemon_that_lost_its_folder_leaves_what_its_successor_is_found_by(
     daemon: Foreground, home: DaemonHome
 ) -> None:

@@ -1,5 +1,6 @@
 """Files that a server can write again, and what it says about them."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,20 @@ def test_a_file_that_cannot_be_written_is_told_of_once(path: Path) -> None:
 def test_what_is_not_wanted_is_not_made(path: Path) -> None:
     assert kept(path, wanted=False).look() is None
     assert not path.exists()
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_at_its_end_a_keeper_writes_again_what_stays(path: Path, stays: bool) -> None:
+    path.parent.mkdir()
+    keeper = FileKeeper(None, structlog.get_logger(), lambda lost: None)
+    keeper.keep(KeptFile(path, lambda: path.write_text("content"), stays=stays))
+    running = asyncio.create_task(keeper.run())
+    while not path.exists():
+        await asyncio.sleep(0)
+    path.unlink()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert path.exists() == stays
 
 
 def test_a_keeper_ends_when_what_is_held_is_lost(tmp_path: Path, path: Path) -> None:

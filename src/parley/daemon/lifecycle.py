@@ -224,7 +224,7 @@ class _DaemonLife(Life):
         members = daemon.memberships
         keeper.keep(
             KeptFile(home.socket, listen_again),
-            KeptFile(home.memberships, members.save, wanted=lambda: bool(members.all())),
+            KeptFile(home.memberships, members.save, wanted=lambda: bool(members.all()), stays=True),
         )
         if tcp is not None:
             text = f"{tcp.port}\n".encode()

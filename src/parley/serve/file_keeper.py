@@ -23,9 +23,12 @@ LOOK_SECONDS: Final = 1.0
 class KeptFile:
     """A file that ``write`` writes whole. What somebody else puts in its place stays: they may have a reason."""
 
-    def __init__(self, path: Path, write: Callable[[], object], *, wanted: Callable[[], bool] = lambda: True) -> None:
-        """While it is not ``wanted``, there is nothing to be in it."""
+    def __init__(
+        self, path: Path, write: Callable[[], object], *, wanted: Callable[[], bool] = lambda: True, stays: bool = False
+    ) -> None:
+        """While it is not ``wanted``, there is nothing to be in it. One that ``stays`` outlives its server."""
         self.path = path
+        self.stays = stays
         self._wanted = wanted
         self._write = write
         self._failed = False
@@ -63,9 +66,15 @@ class FileKeeper:
         self._kept += files
 
     async def run(self) -> None:
-        """Looks every second until it is cancelled, or the files are lost."""
-        while self.look():  # noqa: ASYNC110 - nothing tells of a file that is gone
-            await asyncio.sleep(LOOK_SECONDS)
+        """Looks every second until it is cancelled, or the files are lost. What stays is looked at once more then: it
+        may be gone since, and nobody else could write it again."""
+        try:
+            while self.look():  # noqa: ASYNC110 - nothing tells of a file that is gone
+                await asyncio.sleep(LOOK_SECONDS)
+        except asyncio.CancelledError:
+            self._kept = [file for file in self._kept if file.stays]
+            self.look()
+            raise
 
     def look(self) -> bool:
         """One look. False when the files are lost, and it is over."""
