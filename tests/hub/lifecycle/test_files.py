@@ -20,7 +20,7 @@ from parley.wire.server_file import ServerFile
 from parley.workspace import discovery
 from parley.workspace.layout import Workspace
 from tests.hub.hubs import rows
-from tests.hub.lifecycle.here import run_here, stop_at_once
+from tests.hub.lifecycle.here import hub_of, run_here, stop_at_once
 from tests.hub.lifecycle.processes import DEADLINE_SECONDS, HubProcess, created, make_topic, mode, post, until
 from tests.ordinary import Ordinary, ordinary_user
 from tests.workspace.databases import make_agentlip
@@ -268,6 +268,20 @@ def test_a_hub_that_lost_its_folder_leaves_what_its_successor_wrote(tmp_path: Pa
 
     assert run_here(tmp_path, replace_folder)[0] == Exit.WORKSPACE_UNSAFE
     assert [path.read_text() for path in successors] == ["of another hub"] * 2
+
+
+def test_a_hub_that_finds_its_successors_token_does_not_announce_itself_in_its_place(tmp_path: Path) -> None:
+    workspace = discovery.create(tmp_path)
+
+    def replace_folder(_: ServerFile) -> None:
+        workspace.state.rename(tmp_path / "moved")
+        workspace.lock.parent.mkdir(parents=True)
+        workspace.token.write_text(f"{'f' * 64}\n")
+        workspace.server_file.write_text("of another hub")
+        hub_of(tmp_path).reload_token()  # as the monitor does, before the look at the files finds them gone
+
+    assert run_here(tmp_path, replace_folder)[0] == Exit.WORKSPACE_UNSAFE
+    assert workspace.server_file.read_text() == "of another hub"
 
 
 def test_a_hub_removes_no_announcement_but_its_own(tmp_path: Path) -> None:
