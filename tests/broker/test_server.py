@@ -26,6 +26,7 @@ from parley.serve import SECURITY_HEADERS
 from parley.wire.broker import Accepted, ErrorFrame, Notice, Ping, Pong, RefusedSend
 from tests.broker.process import SECONDS, Person, Process, broker, circle, connected
 from tests.conformance.broker.circle import make_send
+from tests.conformance.shell.lines import KEY, UPGRADE
 from tests.postgres import Server
 
 
@@ -161,6 +162,31 @@ async def test_a_frame_that_is_too_large_or_none_ends_only_its_own_connection(pr
     async with connected(ann, process.url) as peer:
         await peer.say(Ping(1))
         await peer.hear(Pong)
+
+
+async def test_who_takes_no_answers_to_its_pings_is_owed_the_newest_alone(process: Process) -> None:
+    status = Path(f"/proc/{process.popen.pid}/status")
+
+    def resident_bytes() -> int:
+        return int(status.read_text().partition("VmRSS:")[2].split()[0]) * 1024
+
+    masked = b"\x89\xfd\0\0\0\0" + bytes(125)
+    port = int(process.http.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1_024)
+    writer.write(b"GET /ws HTTP/1.1\r\nHost: x\r\n" + "\r\n".join((*UPGRADE, KEY, "", "")).encode())
+    await reader.readuntil(b"\r\n\r\n")
+    before = resident_bytes()
+    for _ in range(64):
+        writer.write(masked * 8_192)
+        await writer.drain()
+    writer.write(b"\x89\x83\0\0\0\0new")
+    await writer.drain()
+    assert resident_bytes() - before < 16 * 1024 * 1024
+    async with asyncio.timeout(SECONDS):
+        while b"new" not in await reader.read(65_536):
+            pass
+    writer.close()
+    await writer.wait_closed()
 
 
 async def test_a_killed_broker_has_all_that_it_accepted_and_a_stopped_one_says_goodbye(tmp_path: Path) -> None:

@@ -8,12 +8,27 @@ from parley.broker.server import CLOSE_SECONDS, FRAME_BYTES_MAX, Broker
 
 
 class BrokerSocket(WebSocketsSansIOProtocol):
-    """uvicorn's own, but for a peer that reads no more: what it does not take is dropped soon after the end."""
+    """uvicorn's own, but for a peer that reads no more: little is kept for it, and that is dropped after the end."""
 
     def __init__(self, config: uvicorn.Config, state: ServerState, headers: list[tuple[bytes, bytes]]) -> None:
         """``headers`` go with the answer to the upgrade."""
         super().__init__(config, state, {})
         self.default_headers = headers
+        self._late_pong = b""
+
+    def handle_ping(self) -> None:
+        """Whoever takes no answers is owed the newest alone: there is no end to what pings could fill."""
+        pongs = self.conn.data_to_send()
+        if self.writable.is_set():
+            self.transport.write(b"".join(pongs))
+        elif pongs:
+            self._late_pong = pongs[-1]
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        pong, self._late_pong = self._late_pong, b""
+        if pong and not self.close_sent:
+            self.transport.write(pong)
 
     async def run_asgi(self) -> None:
         await super().run_asgi()

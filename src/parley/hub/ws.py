@@ -77,6 +77,8 @@ class FeedConnection(asyncio.Protocol):
         self._ping_timer: asyncio.TimerHandle | None = None
         self._abort_timer: asyncio.TimerHandle | None = None
         self._unsent = 0
+        self._is_full = False
+        self._late_pong = b""
         self._pong_due = False
         self._open = False
 
@@ -114,12 +116,15 @@ class FeedConnection(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
+        self._is_full = True
         self._subscriber.filled()
         if self._transport is not None and self._timer is None:
             self._unsent = self._transport.get_write_buffer_size()
             self._timer = self._loop.call_later(self._settings.stall_seconds, self._check_progress)
 
     def resume_writing(self) -> None:
+        self._is_full = False
+        self._flush()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -271,8 +276,14 @@ class FeedConnection(asyncio.Protocol):
     def _flush(self) -> None:
         if self._transport is None:
             return
+        is_open = self._protocol.state is State.OPEN
+        if self._late_pong and is_open and not self._is_full:
+            self._transport.write(self._late_pong)
+            self._late_pong = b""
         for data in self._protocol.data_to_send():
-            if data:
+            if self._is_full and is_open:  # then it is a pong, and whoever takes none is owed the newest alone
+                self._late_pong = data
+            elif data:
                 self._transport.write(data)
             elif not self._open:  # the end of a handshake that came to nothing
                 self._transport.close()

@@ -63,6 +63,11 @@ class RawFeed:
         masked = (int.from_bytes(payload, "big") ^ int.from_bytes(repeated, "big")).to_bytes(length, "big")
         self._writer.write(head + mask + masked)
 
+    async def sent(self) -> None:
+        """Returns when most of what was said is on its way."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await self._writer.drain()
+
     async def frame(self) -> Received:
         """The next frame. Raises ``IncompleteReadError`` or ``ConnectionError`` when there is none any more."""
         async with asyncio.timeout(DEADLINE_SECONDS):

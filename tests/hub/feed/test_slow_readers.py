@@ -8,7 +8,7 @@ from parley.hub.replay import BATCH_BYTES_MAX
 from parley.hub.ws import WRITE_BUFFER_BYTES, FeedConnection
 from tests.hub.conftest import MakeHub
 from tests.hub.feed.clients import RawFeed, feed, post_many, until
-from tests.hub.feed.frames import CLOSE
+from tests.hub.feed.frames import CLOSE, PING
 from tests.hub.hubs import OpenHub
 
 LARGE = "a" * 60_000
@@ -101,6 +101,23 @@ async def test_a_stalled_reader_is_closed_with_1008_backpressure(make_server: Ma
         assert seen < latest
         await stalled.ended()
     await until(lambda: hub.hub.feeds_open == 0)
+
+
+async def test_a_reader_that_takes_no_answers_to_its_pings_is_owed_the_newest_alone(make_server: MakeHub) -> None:
+    hub = await make_server()
+    async with feed(hub, receive_bytes=SMALL_WINDOW) as stalled:
+        connection = connection_of(hub, stalled)
+        narrow(connection)
+        await stalled.hello()
+        for _ in range(40):
+            for _ in range(1_000):
+                stalled.send(PING, bytes(125))
+            await stalled.sent()
+        stalled.send(PING, b"the newest")
+        await stalled.sent()
+        assert held(connection) < 4 * WRITE_BUFFER_BYTES
+        while (await stalled.frame()).payload != b"the newest":
+            pass
 
 
 async def test_a_stalled_reader_that_never_reads_again_is_dropped_without_its_buffer(
