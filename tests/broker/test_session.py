@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from parley.broker.calls import AcknowledgeDeliveries
 from parley.broker.rules.members import end_membership, rotate_key
 from parley.broker.rules.topics import join_group, subscribe
 from parley.broker.session import Session
@@ -247,6 +248,22 @@ def test_a_member_cannot_acknowledge_for_another(driven: DrivenMesh) -> None:
     again.say(signed_hello(driven.bob, again.challenge))
     again.say(Negotiate(REQUIRED))
     assert again.last(Push).message.client_message_id == "c1"
+
+
+def test_no_more_is_acknowledged_at_once_than_a_few_windows_hold(driven: DrivenMesh) -> None:
+    """Whoever acknowledges without end, whatever it is, would have everybody else wait for the database."""
+    set_policy(driven, window=2)
+    ann, bob = driven.ready(driven.ann), driven.ready(driven.bob)
+    ann.say(to("bob", "c1"))
+    bob.held = []
+    nobodys = DeliveryAck([DeliveryAcked(number) for number in range(1_000_000, 1_000_003)])
+    for _ in range(100):
+        bob.say(nobodys)
+    asked = [ask.rule for ask in bob.held if isinstance(ask.rule, AcknowledgeDeliveries)]
+    assert sum(len(rule.deliveries) for rule in asked) == 8
+    bob.settle()
+    bob.say(ack(bob.last(Push)))
+    assert bob.session.unacknowledged == 0
 
 
 def test_more_sends_than_the_window_are_refused_for_a_moment(driven: DrivenMesh) -> None:

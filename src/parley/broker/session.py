@@ -69,6 +69,8 @@ _GREETING_CODES: Final[dict[type[ParleyError], int]] = {
 }
 _REQUESTS_MAX: Final = 64
 """Requests of one connection that may be unanswered."""
+_ACKED_WINDOWS_MAX: Final = 4
+"""Windows of deliveries that one connection may have acknowledged at once, though some of them came twice."""
 _BURST_SECONDS: Final = 10
 """Requests of so many seconds may come at once after a pause."""
 
@@ -157,6 +159,7 @@ class Session:
         self._tokens = 0
         self._pushed: dict[int, int] = {}
         self._sending = 0
+        self._acking = 0
         self._requests = 0
         self._allowance = float(setting.policy.requests_per_second * _BURST_SECONDS)
         self._allowed_at = now
@@ -189,9 +192,7 @@ class Session:
             case Send() if self.phase == "ready":
                 return self._on_send(frame)
             case DeliveryAck() if self.phase == "ready":
-                acked = tuple(frame.deliveries)
-                ids = tuple(each.delivery_id for each in acked)
-                return self._ask("acked", AcknowledgeDeliveries(self.member_id, acked), ids)
+                return self._on_delivery_ack(frame)
             case Request() if self.phase == "ready":
                 return self._on_request(frame, now)
             case _:
@@ -348,6 +349,16 @@ class Session:
             effects += self.on_expelled()
         return effects
 
+    def _on_delivery_ack(self, frame: DeliveryAck) -> list[Effect]:
+        """What is too much at once is left out, and comes again."""
+        room = _ACKED_WINDOWS_MAX * self._setting.policy.window - self._acking
+        acked = tuple(frame.deliveries[:room])
+        if not acked:
+            return []
+        self._acking += len(acked)
+        ids = tuple(each.delivery_id for each in acked)
+        return self._ask("acked", AcknowledgeDeliveries(self.member_id, acked), ids)
+
     def _on_request(self, frame: Request, now: int) -> list[Effect]:
         rate = self._setting.policy.requests_per_second
         self._allowance += (now - self._allowed_at) / 1000 * rate
@@ -387,6 +398,7 @@ class Session:
         return [*(Reply(each) for each in pushes), *self._claim(now)]
 
     def _on_acked(self, delivery_ids: tuple[int, ...], error: ParleyError | None, now: int) -> list[Effect]:
+        self._acking -= len(delivery_ids)
         if error is not None:
             return []  # they come again when their lease is over
         for delivery_id in delivery_ids:
