@@ -85,6 +85,27 @@ def test_h3_no_mesh_is_made_when_the_file_is_lost(serving: Process, lost: str) -
             assert "kept" in [mesh["slug"] for mesh in found["meshes"]]
 
 
+@pytest.mark.parametrize("emptied", [False, True])
+def test_h3_a_broker_whose_file_is_gone_does_not_begin_anew(tmp_path: Path, emptied: bool) -> None:
+    folder = tmp_path / "broker"
+    with broker(folder) as process:
+        assert make_mesh(process, "kept").status_code == 201
+        assert process.stop() == Exit.OK
+    store, aside = folder / "broker.db", tmp_path / "aside"
+    store.rename(aside)
+    if emptied:
+        store.touch()
+    argv = [sys.executable, "-P", "-m", "parley", "broker", "up", "--detach", "--json", "--port", "0"]
+    done = subprocess.run([*argv, "--folder", folder], capture_output=True, timeout=SECONDS, check=False)
+    stop(folder, None, SECONDS)
+    said = json.loads(done.stdout or done.stderr)
+    assert (done.returncode, said.get("code")) == (Exit.CORRUPT, "DATABASE_CORRUPT")
+    assert said["details"]["marks"] == [str(folder / "creation-token")]
+    aside.rename(store)
+    with broker(folder) as again:
+        assert make_mesh(again, "kept").status_code == 201
+
+
 def test_h4_the_announcement_and_the_creation_token_are_written_again_with_one_warning_each(serving: Process) -> None:
     token = serving.token
     (announcement,) = (serving.folder / FOLDER).iterdir()

@@ -22,6 +22,7 @@ from structlog.typing import FilteringBoundLogger
 from parley.broker.gate import Gate, LaneGate, SqliteGate
 from parley.broker.http import Front, HttpSettings, broker_shell
 from parley.broker.instances import Instance, announced, refuse_announced
+from parley.broker.lost_store import TOKEN_NAME, refuse_lost_store
 from parley.broker.options import BrokerOptions
 from parley.broker.rules.founding import FoundFirst, FoundMesh
 from parley.broker.rules.presence import forget_all_connections
@@ -84,6 +85,7 @@ def run_broker(
             path = Path(options.store)
             refuse_unwritable(written(options.folder, path))
             files = held.enter_context(locked(path, instance, clock, folder=options.folder))
+            refuse_lost_store(options.folder, path)
             files.take(path)
         store = open_store(options, clock, instance)
         held.callback(store.close)
@@ -175,7 +177,7 @@ class _BrokerLife(Life):
         bound: BoundSocket,
         files: HeldFiles | None,
     ) -> None:
-        tokens = TokenStore(options.folder / "creation-token", clock, 0)
+        tokens = TokenStore(options.folder / TOKEN_NAME, clock, 0)
         super().__init__(log, tokens, drain_seconds=options.settings.server.drain_seconds)
         self.announcement: KeptFile | None = None
         self._files = files
@@ -343,7 +345,7 @@ class _BrokerLife(Life):
             url=self._url,
             broker_id=self._store.broker_id,
             instance_id=self._instance,
-            creation_token_file=self._options.folder / "creation-token",
+            creation_token_file=self._options.folder / TOKEN_NAME,
             owner_invite=None if founded is None else founded.invite,
         )
 
