@@ -1,6 +1,7 @@
 """Whatever somebody else writes, decoding it gives a value or one kind of error, in time that its length bounds."""
 
 import json
+import time
 from typing import Any
 
 import msgspec
@@ -95,6 +96,23 @@ def test_hostile_text_is_refused_in_one_way(name: str, kind: type[Any]) -> None:
         assert not outcome(data, kind)
     text = data.decode("utf-8", "surrogateescape")
     outcome(text, kind)
+
+
+def test_what_is_deep_again_and_again_costs_little_more_than_what_is_flat() -> None:
+    """Anybody may send it, and a server looks at it on its event loop."""
+
+    def cpu_seconds(text: bytes) -> float:
+        taken: list[float] = []
+        for _ in range(3):
+            started = time.thread_time()
+            assert not is_deeper(text, MOST)
+            taken.append(time.thread_time() - started)
+        return min(taken)
+
+    levels = MOST - 1
+    deep = b"[" + (b"[" * levels + b"]" * levels + b",") * 5_000 + b"0]"
+    flat = b"[" + b"[]," * (len(deep) // 3) + b"0]"
+    assert cpu_seconds(deep) < 5 * cpu_seconds(flat)
 
 
 def test_what_is_only_odd_is_read() -> None:

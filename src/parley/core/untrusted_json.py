@@ -11,6 +11,8 @@ passed on inside something else: at its limit the interpreter's own check would 
 import re
 from collections.abc import Callable
 from functools import cache
+from itertools import accumulate, count
+from operator import sub
 from typing import Final, TypeVar
 
 import msgspec
@@ -20,7 +22,7 @@ from parley.core.limits import JSON_BYTES_MAX, JSON_DOCUMENT_DEPTH_MAX
 T = TypeVar("T")
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?', re.DOTALL)
 """Gives nothing back and takes a string without an end, too, so that no text is gone through twice."""
-_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
+_STEPS: Final = bytes.maketrans(b"[{]}", b"\2\2\0\0")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -58,13 +60,8 @@ def _decoder(kind: type[T]) -> Callable[[bytes], T]:
 def is_deeper(text: bytes, depth: int) -> bool:
     """Whether arrays and objects are nested deeper than this; of text that is no JSON it may say either.
 
-    Strings and all but the brackets are taken away, and then what is innermost, once for each level: each step is one
-    call, however long the text is.
+    Strings and all but the brackets are taken away. At each bracket the depth is twice the number of those that open,
+    up to there, less the number of all. No step is Python's own, and the text is gone through once, however deep it is.
     """
-    left = _STRING.sub(b"", text).translate(_BRACKETS, _NO_BRACKETS)
-    for _ in range(depth):
-        outer = left.replace(b"[]", b"")
-        if len(outer) == len(left):
-            break
-        left = outer
-    return b"[]" in left or left.count(b"[") > depth
+    steps = _STRING.sub(b"", text).translate(_STEPS, _NO_BRACKETS)
+    return max(map(sub, accumulate(steps), count(1)), default=0) > depth
