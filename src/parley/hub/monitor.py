@@ -118,7 +118,7 @@ class Monitor:
         try:
             self.db_bytes = path.stat().st_size
             self.disk_free_bytes, self._disk_bytes = look_at_disk(path.parent)
-        except FileNotFoundError:
+        except OSError:  # whatever became of the path
             return  # the writer finds out, and says so
         self.wal_bytes = wal_bytes(path)
 

@@ -284,6 +284,17 @@ def test_a_hub_that_finds_its_successors_token_does_not_announce_itself_in_its_p
     assert workspace.server_file.read_text() == "of another hub"
 
 
+def test_h3_a_hub_whose_folder_became_a_file_ends_because_its_files_are_lost(tmp_path: Path) -> None:
+    workspace = discovery.create(tmp_path)
+
+    def replace_folder(_: ServerFile) -> None:
+        workspace.state.rename(tmp_path / "moved")
+        workspace.state.touch()
+        hub_of(tmp_path).monitor.look()  # may come before the look at the files that are held
+
+    assert run_here(tmp_path, replace_folder)[0] == Exit.WORKSPACE_UNSAFE
+
+
 def test_a_hub_removes_no_announcement_but_its_own(tmp_path: Path) -> None:
     workspace = discovery.create(tmp_path)
 
