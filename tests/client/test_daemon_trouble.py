@@ -75,6 +75,13 @@ def test_a_stream_that_makes_no_sense_is_an_error_of_ours(scripted: Scripted, ev
         events(scripted(stream(said)).home)
 
 
+@pytest.mark.parametrize("said", [b"[1", b'{"id": "\xff"}', b'{"more": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"])
+def test_an_answer_that_makes_no_sense_is_an_error_of_ours(scripted: Scripted, said: bytes) -> None:
+    daemon = scripted(answer(said, "202 Accepted"))
+    with DaemonClient(daemon.home) as client, pytest.raises(InternalError, match="cannot be read"):
+        client.send("bob", "hello")
+
+
 def test_a_message_has_an_id_before_it_is_sent(scripted: Scripted) -> None:
     daemon = scripted(SENT, SENT)
     with DaemonClient(daemon.home) as client:

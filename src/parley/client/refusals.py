@@ -22,7 +22,7 @@ def answer_of(call: Call[T], reply: Reply) -> T:
         raise error_from(reply)
     try:
         return msgspec.json.decode(reply.body, type=call.answer)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # an answer may be of any size, not of any form
         raise InternalError(f"The answer to {call.method} {call.path} cannot be read: {error}") from error
 
 
