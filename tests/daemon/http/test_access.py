@@ -35,6 +35,15 @@ async def test_a_token_in_the_address_is_refused_and_written_down_without_it(ser
     assert served.tokens.current.encode() not in written
 
 
+async def test_tokens_in_addresses_do_not_fill_the_log(make_served: MakeServed) -> None:
+    served = await make_served(ipc={"rate_per_second": 1})
+    codes = [(await served.tcp.get("/" + "x" * 10_000, params={"token": "x"})).status_code for _ in range(20)]
+    written = served.log.getvalue()
+    assert set(codes) == {400, 429}
+    assert written.count(b"token_in_query") == codes.count(400)
+    assert len(written) < 10_000
+
+
 @pytest.mark.parametrize("host", [f"127.0.0.1:{PORT}", f"[::1]:{PORT}", f"localhost:{PORT}", "localhost", "[::1]"])
 async def test_loopback_names_are_taken_with_our_port_or_none(served: ServedDaemon, host: str) -> None:
     assert (await served.tcp.get("/v1/health", headers={**served.bearer, "host": host})).status_code == 200

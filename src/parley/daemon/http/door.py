@@ -14,6 +14,7 @@ from parley.serve import InFlight, RateLimiter, TokenStore, host_allowed
 from parley.serve.door import Door, Visit
 from parley.serve.endpoint import Call, Endpoint
 from parley.serve.limiter import Key
+from parley.serve.shell import LOGGED_PATH_CHARS_MAX
 from parley.sqlite import translate
 from parley.wire.answers import error_body
 
@@ -63,7 +64,9 @@ class DaemonDoor(Door):
             raise OriginForbidden("Web pages may not call the daemon")
         query = visit.scope["query_string"]
         if query and any(name.lower() in _TOKEN_NAMES for name, _ in parse_qsl(query.decode("latin-1"), True)):
-            self._daemon.log.warning("token_in_query", path=visit.scope["path"], transport=self._transport)
+            visit.take(self.strangers, self.address(visit))  # before it is logged: a log line for each has no end
+            path = visit.scope["path"][:LOGGED_PATH_CHARS_MAX]
+            self._daemon.log.warning("token_in_query", path=path, transport=self._transport)
             raise TokenInQuery("The token must not be in the URL")
 
     def admit(self, endpoint: Endpoint[Any], visit: Visit) -> Key | None:
