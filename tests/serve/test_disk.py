@@ -45,3 +45,7 @@ def test_a_watch_tells_of_a_change_once(tmp_path: Path) -> None:
 def test_a_disk_has_a_free_share(tmp_path: Path) -> None:
     assert 0 <= look_at_disk(tmp_path).free_ratio <= 1
     assert Disk(0, 0).free_ratio == 0
+
+
+def test_a_removed_folder_has_the_disk_that_it_was_on(tmp_path: Path) -> None:
+    assert look_at_disk(tmp_path / "gone" / "folder").total_bytes == look_at_disk(tmp_path).total_bytes

@@ -112,6 +112,13 @@ def test_a_pipe_in_place_of_the_database_is_refused(lock: Path, database: Path) 
         held.take(database)
 
 
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+def test_a_folder_in_place_of_what_lies_beside_the_database_is_refused(lock: Path, database: Path, suffix: str) -> None:
+    database.with_name(database.name + suffix).mkdir()
+    with HeldFiles(lock) as held, pytest.raises(WorkspaceUnsafe, match=f"{suffix} cannot be used"):
+        held.take(database)
+
+
 def test_two_in_one_process_are_refused_as_well(files: HeldFiles, tmp_path: Path, database: Path) -> None:
     with HeldFiles(tmp_path / "other.lock") as second, pytest.raises(WriterLockHeld):
         second.take(database)

@@ -29,8 +29,8 @@ class Disk(NamedTuple):
 
 
 def look_at_disk(folder: Path) -> Disk:
-    """The disk that a folder is on."""
-    usage = shutil.disk_usage(folder)
+    """The disk that a folder is on, or was on before it was removed."""
+    usage = shutil.disk_usage(next(place for place in (folder, *folder.absolute().parents) if place.exists()))
     return Disk(usage.free, usage.total)
 
 

@@ -28,6 +28,8 @@ _ATTEMPTS_MAX: Final = 10
 """Whoever replaces a file this often while it is being locked does so on purpose."""
 _FILE_MODE: Final = 0o600
 _LOCKS: Final = Path("/proc/locks")
+_BESIDE: Final = ("-wal", "-shm")
+"""What SQLite keeps beside a database: its log, and the index of the log."""
 
 
 class HeldFiles:
@@ -55,6 +57,7 @@ class HeldFiles:
             self._taken[path] = _locked(path)
             if before is not None:
                 self._left.append(before)
+            _check_beside(path.resolve())
 
     def look(self) -> None:
         """Raises ``FilesLost`` unless every path still names the file that is held."""
@@ -107,7 +110,7 @@ def _locked(path: Path) -> int:
             raise unusable(path, error) from error
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a pipe, or a device
             os.close(descriptor)
-            raise WorkspaceUnsafe(f"{path} cannot be used: it is not a regular file", path=str(path))
+            raise _not_regular(path)
         if not try_lock(descriptor, fcntl.LOCK_EX):
             refusal = _held(path, descriptor)
             os.close(descriptor)
@@ -118,6 +121,17 @@ def _locked(path: Path) -> int:
             return descriptor
         os.close(descriptor)
     raise lost_file(path)
+
+
+def _check_beside(path: Path) -> None:
+    for suffix in _BESIDE:
+        beside = path.with_name(path.name + suffix)
+        if beside.exists() and not beside.is_file():
+            raise _not_regular(beside)
+
+
+def _not_regular(path: Path) -> WorkspaceUnsafe:
+    return WorkspaceUnsafe(f"{path} cannot be used: it is not a regular file", path=str(path))
 
 
 def _keeps_sqlite_out(descriptor: int) -> bool:
