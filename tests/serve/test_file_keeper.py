@@ -1,6 +1,7 @@
 """Files that a server can write again, and what it says about them."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "server.json"
 
 
-def kept(path: Path, *, wanted: bool = True) -> KeptFile:
+def kept(path: Path, *, wanted: bool = True, stays: bool = False) -> KeptFile:
     path.parent.mkdir(exist_ok=True)
-    file = KeptFile(path, lambda: path.write_text("content"), wanted=lambda: wanted)
+    file = KeptFile(path, lambda: path.write_text("content"), wanted=lambda: wanted, stays=stays)
     if wanted:
         file.write()
     return file
@@ -62,17 +63,20 @@ def test_what_is_not_wanted_is_not_made(path: Path) -> None:
 
 
 @pytest.mark.parametrize("stays", [True, False])
-async def test_at_its_end_a_keeper_writes_again_what_stays(path: Path, stays: bool) -> None:
-    path.parent.mkdir()
+def test_at_its_end_a_keeper_writes_again_what_stays(path: Path, stays: bool) -> None:
     keeper = FileKeeper(None, structlog.get_logger(), lambda lost: None)
-    keeper.keep(KeptFile(path, lambda: path.write_text("content"), stays=stays))
+    keeper.keep(kept(path, stays=stays))
+    asyncio.run(run_until(keeper, path.unlink))
+    assert path.exists() == stays
+
+
+async def run_until(keeper: FileKeeper, last: Callable[[], None]) -> None:
+    """Lets it look once, does the last thing before its end, and ends it."""
     running = asyncio.create_task(keeper.run())
-    while not path.exists():
-        await asyncio.sleep(0)
-    path.unlink()
+    await asyncio.sleep(0)
+    last()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert path.exists() == stays
 
 
 def test_a_keeper_ends_when_what_is_held_is_lost(tmp_path: Path, path: Path) -> None:
