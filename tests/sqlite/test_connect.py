@@ -194,3 +194,10 @@ def test_closing_quietly_takes_nothing_and_something(path: Path) -> None:
     close_quietly(connection)
     with pytest.raises(apsw.ConnectionClosedError):
         connection.execute("SELECT 1")
+
+
+@pytest.mark.parametrize("leave_log", [False, True])
+def test_closing_quietly_takes_what_is_closed_already(path: Path, leave_log: bool) -> None:
+    connection = open_writer(path)
+    connection.close()
+    close_quietly(connection, leave_log=leave_log)

@@ -106,21 +106,23 @@ def open_reader(
 
 
 def close_quietly(connection: apsw.Connection | None, *, leave_log: bool = False) -> None:
-    """Closes a connection on a path where another error is already on its way.
+    """Closes a connection on a path where another error is already on its way; one that is closed stays so.
 
     The last one that closes moves the log into the database. ``leave_log`` keeps it from that: SQLite would move a hole
     where commits were as well, and destroy what was sound. A log that would do so when it is read again is emptied.
     """
     if connection is None:
         return
-    log, moved_frames = Path(connection.filename_wal), 0
+    log: Path | None = None
+    moved_frames = 0
     with contextlib.suppress(apsw.Error):
         if leave_log:
+            log = Path(connection.filename_wal)
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             moved_frames = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[1]
     with contextlib.suppress(apsw.Error):
         connection.close()
-    if leave_log:
+    if log is not None:
         empty_if_outdated(log, moved_frames)
 
 
