@@ -92,6 +92,18 @@ def test_a_database_that_was_cut_short_is_seen(
         watch.look()
 
 
+def test_a_database_that_was_cut_short_is_seen_though_the_log_still_has_what_it_lacks(
+    path: Path, connection: apsw.Connection, watch: FileWatch, insert: Insert
+) -> None:
+    """It was moved into the database, so the next commit begins the log anew."""
+    insert(50)
+    assert checkpoint_once(connection, "passive").complete
+    watch.look()
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(FilesLost, match=r"db\.sqlite3 was cut short"):
+        watch.look()
+
+
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
 def test_a_log_that_was_cut_short_is_seen_though_the_next_commit_makes_it_longer_again(
     path: Path, watch: FileWatch, insert: Insert, share: float

@@ -6,7 +6,7 @@ replaced takes commits that nobody will ever find. So the writer looks after eac
 A log that was cut short is long enough again after the next commit, with a hole where commits were. So its last frame
 before this commit is compared with what was read after that one. When SQLite itself starts the log over, head and
 frames get new salts. The database may get shorter when pages are given back: then each page that it lacks must be in
-the log.
+that part of the log which was not moved into it, since the other part is about to be written over.
 
 What this does not see: bytes that were changed in place, a log that is cut in the midst of the very commit that is
 being written, and a database that is cut and, before anybody looks, made longer again by a checkpoint.
@@ -87,15 +87,16 @@ class FileWatch:
             raise lost_file(Path(path))
         return found
 
-    def _frames_now(self) -> int:
-        return self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0]
+    def _frames_now(self) -> tuple[int, int]:
+        """How many frames the log has, and how many of them were moved into the database."""
+        return self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
 
     def _is_whole(self) -> bool:
         """Whether the log still has what it had, or was started over by SQLite, and is as long as it must be.
 
         If so, its last frame is remembered.
         """
-        frames = self._frames_now()
+        frames, _ = self._frames_now()
         size = self._stat(self._log_path, self._log).st_size
         if not frames:
             self._frames, self._last_frame = 0, b""
@@ -121,14 +122,15 @@ class FileWatch:
         return LOG_HEAD_BYTES + (number - 1) * self._frame_bytes
 
     def _lacks_pages(self, size: int) -> bool:
-        """Whether a page is neither in the database, which got shorter, nor in the log."""
+        """Whether a page is neither in the database, which got shorter, nor in the log that is to be moved there."""
         try:
             pages = int(str(self._connection.execute("PRAGMA page_count").fetchall()[0][0]))
         except apsw.Error:
             return True
         missing = set(range(size // self._page_bytes + 1, pages + 1)) - {_LOCK_BYTE // self._page_bytes + 1}
         if missing:
-            for number in range(1, self._frames_now() + 1):
+            frames, moved = self._frames_now()
+            for number in range(moved + 1, frames + 1):
                 page = os.pread(self._log_descriptor, _PAGE_NUMBER_BYTES, self._start_of(number))
                 missing.discard(int.from_bytes(page, "big"))
         return bool(missing)
