@@ -242,6 +242,9 @@ class HttpConnection(HttpToolsProtocol):
         if rest:
             self.send_400_response("What follows an upgrade must wait for its answer.")
             return
+        if self.flow.write_paused:  # whoever takes the connection over would not be told that its socket is full
+            self.send_400_response("An upgrade must wait until the answers before it have been taken.")
+            return
         try:
             url = httptools.parse_url(self.url)
         except httptools.HttpParserInvalidURLError:

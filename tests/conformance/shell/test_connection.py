@@ -168,6 +168,18 @@ async def test_http_1_0_is_answered_once(served: Served) -> None:
 
 
 @pytest.mark.parametrize("name", ["hub", "broker"])
+async def test_a_connection_whose_answers_nobody_takes_is_not_upgraded(name: str, tmp_path: Path) -> None:
+    """Whoever takes it over would not be told that its socket is full, and would fill the memory instead."""
+    async with SERVERS[name](tmp_path) as served, line_to(served) as (reader, writer):
+        writer.write(served.get())
+        assert (await reply(reader)).status == 200
+        (connection,) = cast("set[HttpConnection]", served.server.connections.connections)
+        connection.pause_writing()
+        writer.write(served.head("GET /ws", served.bearer, *UPGRADE, KEY))
+        assert_refused(await reply(reader), 400, "INVALID_INPUT")
+
+
+@pytest.mark.parametrize("name", ["hub", "broker"])
 async def test_an_upgrade_waits_for_the_answers_before_it(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
