@@ -3,6 +3,7 @@
 import uvicorn
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
+from websockets.protocol import State
 
 from parley.broker.server import CLOSE_SECONDS, FRAME_BYTES_MAX, Broker
 
@@ -19,7 +20,7 @@ class BrokerSocket(WebSocketsSansIOProtocol):
     def handle_ping(self) -> None:
         """Whoever takes no answers is owed the newest alone: there is no end to what pings could fill."""
         pongs = self.conn.data_to_send()
-        if self.writable.is_set():
+        if self.writable.is_set() or self.conn.state is not State.OPEN:  # among them may be the end, which is owed
             self.transport.write(b"".join(pongs))
         elif pongs:
             self._late_pong = pongs[-1]
@@ -27,7 +28,7 @@ class BrokerSocket(WebSocketsSansIOProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         pong, self._late_pong = self._late_pong, b""
-        if pong and not self.close_sent:
+        if pong and self.conn.state is State.OPEN:
             self.transport.write(pong)
 
     async def run_asgi(self) -> None:
