@@ -165,6 +165,23 @@ def test_a_backup_is_never_written_over_and_what_is_none_is_not_restored(
         restore(copy, place, clock, force=True)
 
 
+def test_what_cannot_be_read_gives_way_to_a_backup_by_force_and_what_is_empty_at_once(
+    new_place: NewPlace, clock: ManualClock, tmp_path: Path
+) -> None:
+    place, copy = new_place("sqlite"), tmp_path / "copy.bak"
+    with opened(place, clock) as store:
+        fill(store, clock)
+        back_up(place, copy, clock)
+    for damage in (b"no database at all" * 100, b""):
+        Path(place).write_bytes(damage)
+        if damage:
+            with pytest.raises(StartupFailed, match="cannot be read"):
+                restore(copy, place, clock, force=False)
+        assert restore(copy, place, clock, force=bool(damage)) == 2
+        with opened(place, clock) as store:
+            assert store.call(lambda tx: tx.one("SELECT count(*) FROM message")) == (2,)
+
+
 def test_a_file_that_is_served_is_not_restored(new_place: NewPlace, clock: ManualClock, tmp_path: Path) -> None:
     place, copy = new_place("sqlite"), tmp_path / "copy.bak"
     with opened(place, clock):

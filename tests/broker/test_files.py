@@ -89,21 +89,49 @@ def test_h3_no_mesh_is_made_when_the_file_is_lost(serving: Process, lost: str) -
 def test_h3_a_broker_whose_file_is_gone_does_not_begin_anew(tmp_path: Path, emptied: bool) -> None:
     folder = tmp_path / "broker"
     with broker(folder) as process:
-        assert make_mesh(process, "kept").status_code == 201
+        kept = make_mesh(process, "kept").json()["mesh_id"]
         assert process.stop() == Exit.OK
-    store, aside = folder / "broker.db", tmp_path / "aside"
-    store.rename(aside)
+    store, copy = folder / "broker.db", tmp_path / "copy"
+    assert parley("broker", "backup", copy, "--folder", folder)[0] == Exit.OK
+    store.unlink()
     if emptied:
         store.touch()
-    argv = [sys.executable, "-P", "-m", "parley", "broker", "up", "--detach", "--json", "--port", "0"]
-    done = subprocess.run([*argv, "--folder", folder], capture_output=True, timeout=SECONDS, check=False)
+    code, said = parley("broker", "up", "--detach", "--port", "0", "--folder", folder)
     stop(folder, None, SECONDS)
-    said = json.loads(done.stdout or done.stderr)
-    assert (done.returncode, said.get("code")) == (Exit.CORRUPT, "DATABASE_CORRUPT")
-    assert said["details"]["marks"] == [str(folder / "creation-token")]
-    aside.rename(store)
+    assert (code, said.get("code")) == (Exit.CORRUPT, "DATABASE_CORRUPT")
+    assert f"{store}.id" in said["details"]["marks"]
+    assert parley("broker", "restore", copy, "--folder", folder)[0] == Exit.OK
     with broker(folder) as again:
-        assert make_mesh(again, "kept").status_code == 201
+        assert make_mesh(again, "kept").json()["mesh_id"] == kept
+
+
+def test_h3_a_file_that_lies_elsewhere_is_missed_as_well(tmp_path: Path) -> None:
+    folder, store = tmp_path / "broker", tmp_path / "elsewhere" / "x.db"
+    store.parent.mkdir()
+    with broker(folder, "--store", str(store)) as process:
+        assert process.stop() == Exit.OK
+    store.unlink()
+    code, said = parley("broker", "up", "--detach", "--port", "0", "--folder", folder, "--store", store)
+    stop(folder, None, SECONDS)
+    assert (code, said.get("code")) == (Exit.CORRUPT, "DATABASE_CORRUPT")
+
+
+def test_a_first_file_beside_a_token_or_another_file_is_made(tmp_path: Path) -> None:
+    folder = tmp_path / "broker"
+    folder.mkdir(mode=0o700)
+    (folder / "creation-token").write_text("a" * 64)
+    with broker(folder) as process:
+        assert process.token == "a" * 64
+        assert process.stop() == Exit.OK
+    with broker(folder, "--store", str(folder / "second.db")) as second:
+        assert second.stop() == Exit.OK
+
+
+def parley(*words: str | Path) -> tuple[int, dict[str, Any]]:
+    """A command's exit code, and what it said."""
+    argv = [sys.executable, "-P", "-m", "parley", *map(str, words), "--json"]
+    done = subprocess.run(argv, capture_output=True, timeout=SECONDS, check=False)
+    return done.returncode, json.loads(done.stdout or done.stderr)
 
 
 def test_h4_the_announcement_and_the_creation_token_are_written_again_with_one_warning_each(serving: Process) -> None:

@@ -180,16 +180,11 @@ def _fill(connection: apsw.Connection, rows: Any) -> None:
 def _restore_file(source: Path, path: Path, clock: Clock, force: bool) -> int:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(path, new_uuid(), clock):
-        earlier = 0
-        if path.exists():
-            with contextlib.closing(open_reader(path)) as reader:
-                row = reader.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
-                earlier = int(str(row[0])) if row else 0
-                holds = reader.execute("SELECT count(*) FROM mesh").fetchall() != [(0,)]
-            if holds and not force:
-                refusal = StartupFailed(f"{path} holds a broker's meshes already")
-                refusal.hint = "Back it up first, then restore with --force."
-                raise refusal
+        earlier, holds = _found_before(path)
+        if holds and not force:
+            refusal = StartupFailed(f"{path} {holds}")
+            refusal.hint = "Back it up first, then restore with --force."
+            raise refusal
         temporary = temporary_beside(path)
         online_backup(source, temporary)
         try:
@@ -206,6 +201,19 @@ def _restore_file(source: Path, path: Path, clock: Clock, force: bool) -> int:
                 name.unlink(missing_ok=True)
         sync_folder(path.parent)
         return epoch
+
+
+def _found_before(path: Path) -> tuple[int, str]:
+    """The epoch of what is at the path, and what speaks against putting something else there, if anything does."""
+    if not path.exists() or not path.stat().st_size:
+        return 0, ""
+    try:
+        with contextlib.closing(open_reader(path)) as reader:
+            row = reader.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()
+            meshes = reader.execute("SELECT count(*) FROM mesh").fetchall()
+    except (apsw.Error, DatabaseCorrupt) as error:
+        return 0, f"holds something that cannot be read: {error}"
+    return int(str(row[0])) if row else 0, "" if meshes == [(0,)] else "holds a broker's meshes already"
 
 
 def _set_aside(path: Path, clock: Clock) -> None:

@@ -22,7 +22,7 @@ from structlog.typing import FilteringBoundLogger
 from parley.broker.gate import Gate, LaneGate, SqliteGate
 from parley.broker.http import Front, HttpSettings, broker_shell
 from parley.broker.instances import Instance, announced, refuse_announced
-from parley.broker.lost_store import TOKEN_NAME, refuse_lost_store
+from parley.broker.lost_store import mark_made, refuse_lost_store
 from parley.broker.options import BrokerOptions
 from parley.broker.rules.founding import FoundFirst, FoundMesh
 from parley.broker.rules.presence import forget_all_connections
@@ -47,6 +47,7 @@ from parley.serve.writable import refuse_unwritable, unusable
 from parley.sqlite import Checkpointer, FileWatch
 
 FIRST_SLUG, FIRST_NAME = "home", "Home"
+TOKEN_NAME: Final = "creation-token"
 FIRST_CHECK_SECONDS: Final = 300.0
 """A start has better things to do than to look at all rows, and whoever restarts daily wants it done, too."""
 
@@ -85,11 +86,12 @@ def run_broker(
             path = Path(options.store)
             refuse_unwritable(written(options.folder, path))
             files = held.enter_context(locked(path, instance, clock, folder=options.folder))
-            refuse_lost_store(options.folder, path)
+            refuse_lost_store(path)
             files.take(path)
         store = open_store(options, clock, instance)
         held.callback(store.close)
         if options.keeps_file:
+            mark_made(Path(options.store), store.broker_id)
             store.call(forget_all_connections)
         port, host = options.settings.server.port, options.settings.server.host
         bound = bind(address, port)

@@ -1,7 +1,8 @@
 """A broker's file that was lost: what lies beside it tells that there was one.
 
-A start that found no file would make an empty one and greet its first owner, as if nobody had ever joined. So it looks
-for what only a broker that had a file can have, and leaves the choice to a person.
+A start that found no file would make an empty one and greet its first owner, as if nobody had ever joined. So each
+start leaves a mark beside the file once it is made, and a start that finds the mark without the file leaves the choice
+to a person.
 """
 
 import os
@@ -10,19 +11,27 @@ from pathlib import Path
 from typing import Final
 
 from parley.core.errors import DatabaseCorrupt
+from parley.core.files import write_atomic
 
-TOKEN_NAME: Final = "creation-token"
+_FILE_MODE: Final = 0o600
 _WHAT_TO_DO: Final = (
     "Put the file back, or restore a backup with `parley broker restore`; to begin with an empty one, move what is"
     " named out of the folder."
 )
 
 
-def refuse_lost_store(folder: Path, store: Path) -> None:
+def mark_made(store: Path, broker_id: str) -> None:
+    """Says beside the file that it has been made, and whose it is."""
+    mark = _mark(store)
+    if not mark.exists():
+        write_atomic(mark, f"{broker_id}\n".encode(), _FILE_MODE)
+
+
+def refuse_lost_store(store: Path) -> None:
     """Raises ``DatabaseCorrupt`` if the file is gone or empty though there was one. The caller holds the lock."""
     if _is_there(store):
         return
-    marks = [str(mark) for mark in _marks(folder, store)]
+    marks = [str(mark) for mark in _marks(store)]
     if marks:
         message = f"{store} is gone or empty, though what lies beside it is not: {', '.join(marks)}"
         refusal = DatabaseCorrupt(message, path=str(store), marks=marks)
@@ -30,13 +39,14 @@ def refuse_lost_store(folder: Path, store: Path) -> None:
         raise refusal
 
 
-def _marks(folder: Path, store: Path) -> Iterator[Path]:
-    log = store.with_name(f"{store.name}-wal")
-    if os.path.lexists(log):
-        yield log
-    token = folder / TOKEN_NAME
-    if store.parent == folder and token.is_file():  # written once the first broker has made the file
-        yield token
+def _marks(store: Path) -> Iterator[Path]:
+    for mark in (store.with_name(f"{store.name}-wal"), _mark(store)):
+        if os.path.lexists(mark):
+            yield mark
+
+
+def _mark(store: Path) -> Path:
+    return store.with_name(f"{store.name}.id")
 
 
 def _is_there(store: Path) -> bool:
