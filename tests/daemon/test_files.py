@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from parley.core.clock import SystemClock
 from parley.core.exits import Exit
+from parley.daemon.key_archive import KeyArchive
 from parley.wire.daemon_home import DaemonHome
 from tests.daemon.conftest import Parley
 from tests.daemon.served_daemon import BOB
@@ -127,15 +129,33 @@ def test_h4_what_a_daemon_is_found_by_is_made_again_with_one_warning_each(
     until(lambda: home.token.read_text() == token)
 
 
+@pytest.mark.parametrize("while_it_ends", [False, True])
 def test_h4_keys_that_are_gone_when_a_daemon_is_stopped_are_there_afterwards(
-    daemon: Foreground, home: DaemonHome
+    daemon: Foreground, home: DaemonHome, while_it_ends: bool
 ) -> None:
     """Nobody else has them; and it is asked to stop before the second in which it looks is over."""
     memberships = home.memberships.read_bytes()
-    home.memberships.unlink()
+    if not while_it_ends:
+        home.memberships.unlink()
     os.kill(daemon.pid, signal.SIGTERM)
+    if while_it_ends:
+        home.memberships.unlink()
     assert daemon.ended() == Exit.OK
     assert home.memberships.read_bytes() == memberships
+
+
+def test_h4_keys_that_were_replaced_are_written_again_as_well(home: DaemonHome) -> None:
+    archive = KeyArchive(home.key_archive)
+    archive.add("mesh_1", bytes(range(32)), now_ms=SystemClock().now_ms(), grace_days=7)
+    kept = home.key_archive.read_bytes()
+    serving = Foreground(home)
+    try:
+        home.key_archive.unlink()
+        os.kill(serving.pid, signal.SIGTERM)
+        assert serving.ended() == Exit.OK
+    finally:
+        serving.close()
+    assert home.key_archive.read_bytes() == kept
 
 
 def test_a_daemon_that_lost_its_folder_leaves_what_its_successor_is_found_by(

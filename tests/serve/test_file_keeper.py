@@ -1,7 +1,5 @@
 """Files that a server can write again, and what it says about them."""
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,17 +64,9 @@ def test_what_is_not_wanted_is_not_made(path: Path) -> None:
 def test_at_its_end_a_keeper_writes_again_what_stays(path: Path, stays: bool) -> None:
     keeper = FileKeeper(None, structlog.get_logger(), lambda lost: None)
     keeper.keep(kept(path, stays=stays))
-    asyncio.run(run_until(keeper, path.unlink))
+    path.unlink()
+    keeper.look_last()
     assert path.exists() == stays
-
-
-async def run_until(keeper: FileKeeper, last: Callable[[], None]) -> None:
-    """Lets it look once, does the last thing before its end, and ends it."""
-    running = asyncio.create_task(keeper.run())
-    await asyncio.sleep(0)
-    last()
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
 
 
 def test_a_keeper_ends_when_what_is_held_is_lost(tmp_path: Path, path: Path) -> None:

@@ -57,6 +57,10 @@ class KeyArchive:
         self._keys = found.keys
         return None
 
+    def __bool__(self) -> bool:
+        """Whether there is a key in it."""
+        return bool(self._keys)
+
     def add(self, mesh_id: str, seed: bytes, *, now_ms: int, grace_days: int) -> None:
         """Keeps a key that is about to be replaced, durably. Raises ``OSError``; then nothing may be replaced."""
         new = ArchivedKey(mesh_id, sealing.public_key(seed).hex(), seed.hex(), now_ms, now_ms + grace_days * DAY_MS)
@@ -75,6 +79,10 @@ class KeyArchive:
     def seeds_of(self, mesh_id: str, now_ms: int) -> list[bytes]:
         """The replaced keys of a mesh that still open what arrives, the newest first."""
         return [bytes.fromhex(each.seed) for each in reversed(self._alive(now_ms)) if each.mesh_id == mesh_id]
+
+    def save(self) -> None:
+        """Writes what it has again. Raises ``OSError``."""
+        self._write(self._keys)
 
     def _alive(self, now_ms: int) -> list[ArchivedKey]:
         return [each for each in self._keys if each.expires_at > now_ms]

@@ -179,7 +179,8 @@ class _DaemonLife(Life):
             for shell, listening in zip(self._shells(daemon), sockets, strict=True)
         ]
         self.run_beside(self._watch_token())
-        self.run_beside(self._keeper(daemon, servers[0]).run())
+        self._keeper = self._file_keeper(daemon, servers[0])
+        self.run_beside(self._keeper.run())
         self.run_beside(self._until_ended(daemon))
         return servers
 
@@ -201,6 +202,7 @@ class _DaemonLife(Life):
         if self._options.ephemeral:
             await leave_all(self._daemon)
         await self._daemon.stop()
+        self._keeper.look_last()
 
     def outcome(self) -> Exit:
         if self._daemon.lost is not None:
@@ -213,7 +215,7 @@ class _DaemonLife(Life):
         await daemon.ended.wait()
         self.end("ended")
 
-    def _keeper(self, daemon: Daemon, server: HttpServer) -> FileKeeper:
+    def _file_keeper(self, daemon: Daemon, server: HttpServer) -> FileKeeper:
         """Looks after the files: what it holds, where it listens, and who it is."""
         keeper = FileKeeper(self._files, self.log, daemon.lose_files)
         home, tcp = self._home, self._tcp
@@ -221,10 +223,11 @@ class _DaemonLife(Life):
         def listen_again() -> None:
             self._listening = asyncio.create_task(server.listen_on(listen_unix(home.socket)))
 
-        members = daemon.memberships
+        members, replaced = daemon.memberships, daemon.archive
         keeper.keep(
             KeptFile(home.socket, listen_again),
             KeptFile(home.memberships, members.save, wanted=lambda: bool(members.all()), stays=True),
+            KeptFile(home.key_archive, replaced.save, wanted=lambda: bool(replaced), stays=True),
         )
         if tcp is not None:
             text = f"{tcp.port}\n".encode()

@@ -66,15 +66,14 @@ class FileKeeper:
         self._kept += files
 
     async def run(self) -> None:
-        """Looks every second until it is cancelled, or the files are lost. What stays is looked at once more then: it
-        may be gone since, and nobody else could write it again."""
-        try:
-            while self.look():  # noqa: ASYNC110 - nothing tells of a file that is gone
-                await asyncio.sleep(LOOK_SECONDS)
-        except asyncio.CancelledError:
-            self._kept = [file for file in self._kept if file.stays]
-            self.look()
-            raise
+        """Looks every second until it is cancelled, or the files are lost."""
+        while self.look():  # noqa: ASYNC110 - nothing tells of a file that is gone
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def look_last(self) -> None:
+        """The look of a server that is about to end: what stays may be gone since, and nobody else has it."""
+        self._kept = [file for file in self._kept if file.stays]
+        self.look()
 
     def look(self) -> bool:
         """One look. False when the files are lost, and it is over."""
