@@ -87,3 +87,19 @@ def test_what_is_no_log_is_left_alone(tmp_path: Path, content: bytes) -> None:
     assert not empty_if_outdated(log, 5)
     assert log.read_bytes() == content
     assert not empty_if_outdated(tmp_path / "none", 5)
+
+
+def test_the_log_of_a_database_that_took_the_place_is_left_alone(tmp_path: Path) -> None:
+    path, moved = tmp_path / "db", tmp_path / "moved"
+    writer, _ = written(path)
+    moved.mkdir()
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(f"db{suffix}").rename(moved / f"db{suffix}")
+    successor = open_writer(path)
+    successor.execute("CREATE TABLE t (number INTEGER PRIMARY KEY, text TEXT)").fetchall()
+    insert(successor, *range(5))
+    before = wal_bytes(path)
+    close_quietly(writer, leave_log=True)
+    assert wal_bytes(path) == before
+    assert kept(path) == set(range(5))
+    successor.close()

@@ -6,6 +6,7 @@ since a mapped file turns an I/O error into a signal.
 """
 
 import contextlib
+import ctypes
 import os
 from pathlib import Path
 from typing import Final, Literal
@@ -119,11 +120,19 @@ def close_quietly(connection: apsw.Connection | None, *, leave_log: bool = False
         if leave_log:
             log = Path(connection.filename_wal)
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            moved_frames = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[1]
+            if not _has_moved(connection):  # else the log at the path may be that of another database
+                moved_frames = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[1]
     with contextlib.suppress(apsw.Error):
         connection.close()
     if log is not None:
         empty_if_outdated(log, moved_frames)
+
+
+def _has_moved(connection: apsw.Connection) -> bool:
+    """Whether the path names another file than the one that the connection has open."""
+    moved = ctypes.c_int(0)
+    connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
+    return bool(moved.value)
 
 
 def apply_pragma(connection: apsw.Connection, name: str, value: Setting) -> None:

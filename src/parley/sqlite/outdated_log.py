@@ -25,7 +25,7 @@ def empty_if_outdated(log: Path, moved_frames: int) -> bool:
     """Empties the log if what SQLite would read of it ends before what was ``moved`` into the database."""
     try:
         with log.open("r+b") as file:
-            if not 0 < _readable(file) < moved_frames:
+            if not 0 < _readable(file, moved_frames) < moved_frames:
                 return False
             file.truncate(0)
             os.fsync(file.fileno())
@@ -34,15 +34,15 @@ def empty_if_outdated(log: Path, moved_frames: int) -> bool:
     return True
 
 
-def _readable(file: BinaryIO) -> int:
-    """The number of the frame that ends the last commit that is whole; 0 for none."""
+def _readable(file: BinaryIO, enough: int) -> int:
+    """The number of the frame that ends the last commit that is whole; 0 for none. Stops where it is ``enough``."""
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return 0
     magic, _, page_bytes, _, *salts_and_sums = _HEAD.unpack(head)
     salts, sums, order = salts_and_sums[:2], salts_and_sums[2:], _ORDERS.get(magic)
     frames = commit = 0
-    while order is not None and len(head := file.read(_FRAME_HEAD.size)) == _FRAME_HEAD.size:
+    while order is not None and commit < enough and len(head := file.read(_FRAME_HEAD.size)) == _FRAME_HEAD.size:
         _, pages, *salts_and_sums = _FRAME_HEAD.unpack(head)
         sums = _sums(head[:_SUMMED] + file.read(page_bytes), sums, order)
         if salts_and_sums != [*salts, *sums]:
