@@ -199,6 +199,7 @@ async def open_hub(
         plugins=None if plugins is None else plugins(workspace, settings),
         stop=stops.append,
         token_changed=lambda: None,
+        has_folder=lambda: True,
     )
     headers = {"Authorization": f"Bearer {tokens.current}"}
     transport = httpx.ASGITransport(app=hub.app)

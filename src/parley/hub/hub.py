@@ -11,6 +11,7 @@ from structlog.typing import FilteringBoundLogger
 
 from parley.core.clock import Clock
 from parley.core.errors import DatabaseCorrupt, FilesLost, ParleyError, ServiceUnavailable, StartupFailed
+from parley.core.locks import lost_file
 from parley.core.settings import Settings
 from parley.hub.derived.derived import Derived
 from parley.hub.derived.loading import PluginSource
@@ -64,8 +65,10 @@ class Hub:
         guests: tuple[Guest, ...] = (),
         stop: Callable[[str], None],
         token_changed: Callable[[], object],
+        has_folder: Callable[[], bool],
     ) -> None:
-        """``stop`` asks for a graceful stop, with the reason; ``token_changed`` is called after a rotation."""
+        """``stop`` asks for a graceful stop, with the reason; ``token_changed`` is called after a rotation, and
+        ``has_folder`` tells whether the workspace's folder is still the one that this hub was started in."""
         self.workspace = workspace
         self.settings = settings
         self.clock = clock
@@ -84,6 +87,7 @@ class Hub:
         self.door = HubDoor(self)
         self._stop = stop
         self._token_changed = token_changed
+        self._has_folder = has_folder
         self._feeds: set[FeedConnection] = set()
         self._started = self._used = clock.monotonic()
         writing = open_writer(workspace.db, synchronous=settings.hub.synchronous)
@@ -221,6 +225,8 @@ class Hub:
 
         The sessions of the page that it signed end with it.
         """
+        if not self._has_folder():
+            raise lost_file(self.tokens.path)
         try:
             self.tokens.rotate()
         except OSError as error:
@@ -228,7 +234,9 @@ class Hub:
         self._take_over_token()
 
     def reload_token(self) -> None:
-        """Takes over a token that somebody else wrote to the file."""
+        """Takes over a token that somebody else wrote to the file, unless it is that of a successor in the folder."""
+        if not self._has_folder():
+            return
         reloaded = self.tokens.reload()
         for warning in reloaded.warnings:
             self.log.warning("token", problem=warning)

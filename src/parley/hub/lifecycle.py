@@ -162,6 +162,7 @@ class _HubLife(Life):
             guests=self._options.guests,
             stop=self.stop,
             token_changed=self._announce_token,
+            has_folder=self._files.are_in_place,
         )
         self.run_beside(hub.monitor.run(), needed=True)
         self.run_beside(hub.sweeper.run(), needed=True)
@@ -227,9 +228,8 @@ class _HubLife(Life):
             raise unusable(self._workspace.server_file, error) from error
 
     def _announce_token(self) -> None:
-        """Announces the hub with its new token, which in a folder that is no longer its own is a successor's."""
-        if self._files.are_in_place():
-            self._server_file.write()
+        """Announces the hub with its new token."""
+        self._server_file.write()
 
     def _remove_server_file(self) -> None:
         if isinstance(self._hub.failure, FilesLost) or not self._files.are_in_place():

@@ -71,7 +71,11 @@ class Monitor:
     async def each_minute(self) -> None:
         """Writes the metrics line with its alerts, forgets old idempotency keys and goes on with interrupted moves."""
         hub = self._hub
-        self.measure()
+        try:
+            self.measure()
+        except ParleyError as error:  # the database cannot be read, which the writer finds out, and says
+            hub.log.warning("not_measured", code=error.code)
+            return
         snapshot = hub.metrics.snapshot()
         alerts = hub.metrics.levels(snapshot)
         self.last_minute = snapshot

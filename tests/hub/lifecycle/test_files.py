@@ -15,6 +15,7 @@ import httpx
 import msgspec
 import pytest
 
+from parley.core.errors import FilesLost
 from parley.core.exits import Exit
 from parley.wire.server_file import ServerFile
 from parley.workspace import discovery
@@ -282,6 +283,20 @@ def test_a_hub_that_finds_its_successors_token_does_not_announce_itself_in_its_p
 
     assert run_here(tmp_path, replace_folder)[0] == Exit.WORKSPACE_UNSAFE
     assert workspace.server_file.read_text() == "of another hub"
+
+
+def test_a_hub_that_lost_its_folder_writes_no_token_into_its_successors(tmp_path: Path) -> None:
+    workspace = discovery.create(tmp_path)
+
+    def replace_folder(_: ServerFile) -> None:
+        workspace.state.rename(tmp_path / "moved")
+        workspace.lock.parent.mkdir(parents=True)
+        hub_of(tmp_path).reload_token()
+        with pytest.raises(FilesLost):
+            hub_of(tmp_path).rotate_token()
+
+    assert run_here(tmp_path, replace_folder)[0] == Exit.WORKSPACE_UNSAFE
+    assert not workspace.token.exists()
 
 
 def test_h3_a_hub_whose_folder_became_a_file_ends_because_its_files_are_lost(tmp_path: Path) -> None:
