@@ -262,7 +262,13 @@ def test_a_message_of_a_newer_kind_is_ignored() -> None:
     assert live().handle(fm.Received('{"type":"notice","text":"hi"}')) == fm.Effects(fm.Receive())
 
 
-@pytest.mark.parametrize("data", ["", "[]", "7", "{}", '{"type":7}', '{"type":"event"}', b"\xff\xfe"])
+DEEP = '{"type":"event","event_id":1,"data":' + "[" * 100_000
+BROKEN = b'{"type":"event","event_id":1,"name":"\xff"}'
+
+
+@pytest.mark.parametrize(
+    "data", ["", "[]", "7", "{}", '{"type":7}', '{"type":"event"}', b"\xff\xfe", DEEP, BROKEN], ids=len
+)
 def test_what_cannot_be_read_drops_the_connection_and_not_the_event(data: str | bytes) -> None:
     then = live().handle(fm.Received(data)).then
     assert isinstance(then, fm.Sleep)

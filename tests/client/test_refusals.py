@@ -3,10 +3,12 @@
 import msgspec
 import pytest
 
-from parley.client.refusals import error_from, retry_after_seconds
-from parley.client.steps import Reply
+from parley.client.refusals import decoded, error_from, retry_after_seconds
+from parley.client.spool_feed import _Conversation
+from parley.client.steps import HubAddress, Reply
 from parley.core.errors import (
     ERRORS,
+    InternalError,
     InvalidInput,
     ParleyError,
     RateLimited,
@@ -15,6 +17,7 @@ from parley.core.errors import (
     UnsupportedMediaType,
 )
 from parley.core.wire_errors import UnknownRefusal
+from parley.wire.answers import Channels
 
 ON_WIRE = [kind for kind in ERRORS.values() if kind.on_wire]
 
@@ -66,3 +69,13 @@ def test_without_a_header_a_known_error_keeps_the_wait_of_its_class() -> None:
     limited = error_from(Reply(429, b'{"error":"x","code":"RATE_LIMITED"}'))
     assert isinstance(limited, RateLimited)
     assert limited.retry_after_seconds == RateLimited.retry_after_seconds
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"channels":"\xff"}', b'{"channels":' + b"[" * 100_000, b"[]"], ids=len)
+def test_what_cannot_be_read_is_an_error_of_ours(body: bytes) -> None:
+    with pytest.raises(InternalError, match="The answer cannot be read"):
+        decoded(body, Channels, "The answer")
+    asked = _Conversation(HubAddress("http://127.0.0.1:1", "token", "db_1", "inst_1")).greet('{"type":"hello"}')
+    asked.send(None)
+    with pytest.raises(InternalError, match="cannot be read"):
+        asked.send(Reply(200, body))

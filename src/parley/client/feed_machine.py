@@ -19,6 +19,7 @@ import msgspec
 
 from parley.client.backoff import FEED_BACKOFF, Backoff, Random
 from parley.client.cursor import Cursor
+from parley.client.refusals import UNREADABLE
 from parley.core import untrusted_json
 from parley.core.errors import CursorExpired, InvalidAuth, InvalidInput, MissingAuth, ParleyError, Unavailable
 from parley.core.registry import CLOSE_CODES
@@ -231,7 +232,7 @@ class FeedMachine:
     def _received(self, data: str | bytes) -> Effects:
         try:
             frame = decode_server_frame(data)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             return _RECEIVE if _is_of_newer_kind(data) else self._lost(f"the hub sent what cannot be read: {error}")
         if isinstance(frame, HelloOk):
             return self._welcomed(frame)

@@ -1,7 +1,7 @@
 """What an answer means: what was asked for, or the error of the product's tree that a refusal stands for."""
 
 import math
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -14,16 +14,23 @@ from parley.core.wire_errors import retold
 from parley.wire.answers import ErrorBody
 
 T = TypeVar("T")
+UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What decoding an answer may raise. It is our own hub's: of any size, so not bounded as what strangers send."""
 
 
 def answer_of(call: Call[T], reply: Reply) -> T:
     """The answer that was asked for. Raises the error that a refusal stands for."""
     if reply.status >= 300:
         raise error_from(reply)
+    return decoded(reply.body, call.answer, f"The answer to {call.method} {call.path}")
+
+
+def decoded(text: bytes | str, kind: type[T], name: str) -> T:
+    """The JSON in its type. Raises ``InternalError``, which calls the text by its name."""
     try:
-        return msgspec.json.decode(reply.body, type=call.answer)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # an answer may be of any size, not of any form
-        raise InternalError(f"The answer to {call.method} {call.path} cannot be read: {error}") from error
+        return msgspec.json.decode(text, type=kind)
+    except UNREADABLE as error:
+        raise InternalError(f"{name} cannot be read: {error}") from error
 
 
 def error_from(reply: Reply) -> ParleyError:

@@ -8,19 +8,20 @@ before it exists.
 import asyncio
 import threading
 from collections import deque
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
-from parley.client.refusals import error_from
+from parley.client.refusals import decoded, error_from
 from parley.client.runners import AsyncRunner, BlockingRunner
 from parley.client.steps import HubAddress, Reply, Request, Steps, exchange
-from parley.core.errors import ConnectionFailed
+from parley.core.errors import ConnectionFailed, InternalError
 from parley.wire.answers import Channels
 from parley.wire.entities import Channel, channel_meant
 from parley.wire.events import EventEnvelope, EventPage, EventRow, Hello, HelloOk
 
+T = TypeVar("T")
 ASK_SECONDS: Final = 0.5
 SOCKET_TRIED_EVERY: Final = 8
 """Looks after which the hub's socket is tried: where one can be opened after all, a feed belongs there."""
@@ -44,10 +45,9 @@ class _Conversation:
     def greet(self, text: str) -> Steps[None]:
         """Takes the client's hello and makes the hub's answer to it."""
         self._hello = _decode_hello(text)
-        listed = msgspec.json.decode((yield from self._get("/api/v1/channels")), type=Channels)
-        self._channels = listed.channels
+        self._channels = (yield from self._get("/api/v1/channels", Channels)).channels
         self._choose()
-        newest = msgspec.json.decode((yield from self._get("/api/v1/events?tail=1")), type=EventPage).replay_until
+        newest = (yield from self._get("/api/v1/events?tail=1", EventPage)).replay_until
         self._after = self._hello.after_event_id
         reset = self._after is not None and self._after > newest
         if reset:
@@ -58,7 +58,7 @@ class _Conversation:
         """Looks once for what is new. A hub that can be reached by its socket again counts as a lost connection."""
         yield from self._leave_if_the_socket_works()
         cursor = "" if self._after is None else f"&after={self._after}"
-        page = msgspec.json.decode((yield from self._get(f"/api/v1/events?limit={PAGE}{cursor}")), type=EventPage)
+        page = yield from self._get(f"/api/v1/events?limit={PAGE}{cursor}", EventPage)
         if page.reset:  # another database took the place of the one that was followed
             raise ConnectionFailed("The log is another one now")
         self._after = page.cursor
@@ -73,7 +73,7 @@ class _Conversation:
 
     def _wants(self, event: EventRow) -> bool:
         if event.name == "channel.created":
-            self._channels.append(msgspec.convert(event.data_json["channel"], Channel))
+            self._channels.append(_channel_of(event))
             self._choose()
         wanted = self._hello.subscriptions
         if wanted is UNSET or wanted is None:
@@ -87,7 +87,7 @@ class _Conversation:
             meant = (channel_meant(self._channels, each) for each in self._hello.subscriptions.channels)
             self._chosen = {channel.id for channel in meant if channel is not None}
 
-    def _get(self, target: str) -> Steps[bytes]:
+    def _get(self, target: str, kind: type[T]) -> Steps[T]:
         headers = {"Authorization": f"Bearer {self._address.token}"}
         if self._address.agent is not None:
             headers["X-Parley-Agent"] = self._address.agent
@@ -96,7 +96,7 @@ class _Conversation:
             raise outcome
         if outcome.status >= 300:
             raise error_from(outcome)
-        return outcome.body
+        return decoded(outcome.body, kind, f"The answer to GET {target}")
 
 
 class SpoolFeed:
@@ -149,6 +149,13 @@ class AsyncSpoolFeed:
 
 def _text(frame: HelloOk | EventEnvelope) -> str:
     return msgspec.json.encode(frame).decode()
+
+
+def _channel_of(event: EventRow) -> Channel:
+    try:
+        return msgspec.convert(event.data_json.get("channel"), Channel)
+    except msgspec.ValidationError as error:
+        raise InternalError(f"Event {event.event_id} cannot be read: {error}") from error
 
 
 def _envelope(event: EventRow) -> EventEnvelope:
