@@ -49,3 +49,15 @@ def test_a_disk_has_a_free_share(tmp_path: Path) -> None:
 
 def test_a_removed_folder_has_the_disk_that_it_was_on(tmp_path: Path) -> None:
     assert look_at_disk(tmp_path / "gone" / "folder").total_bytes == look_at_disk(tmp_path).total_bytes
+
+
+def test_a_folder_that_cannot_be_seen_has_the_disk_that_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = DiskWatch(tmp_path, 0)
+    before = watch.seen
+
+    def closed(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", closed)
+    assert watch.now() == before
+    assert not watch.look()

@@ -112,7 +112,7 @@ def test_a_pipe_in_place_of_the_database_is_refused(lock: Path, database: Path) 
         held.take(database)
 
 
-@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
 def test_a_folder_in_place_of_what_lies_beside_the_database_is_refused(lock: Path, database: Path, suffix: str) -> None:
     database.with_name(database.name + suffix).mkdir()
     with HeldFiles(lock) as held, pytest.raises(WorkspaceUnsafe, match=f"{suffix} cannot be used"):

@@ -352,7 +352,7 @@ class Session:
     def _on_delivery_ack(self, frame: DeliveryAck) -> list[Effect]:
         """What is too much at once is left out, and comes again."""
         room = _ACKED_WINDOWS_MAX * self._setting.policy.window - self._acking
-        acked = tuple(frame.deliveries[:room])
+        acked = tuple(frame.deliveries[: max(0, room)])
         if not acked:
             return []
         self._acking += len(acked)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
     from parley.daemon.mesh import Mesh
 
-TRIED_SECONDS: Final = 20.0
-"""How long the answer waits for the connection under the new key."""
+TRIED_SECONDS: Final = 5.0
+"""How long the answer waits for the connection under the new key; with all the rest, less than a client waits."""
 
 
 async def rotate_keypair(daemon: "Daemon", mesh: "Mesh") -> KeyRotated:

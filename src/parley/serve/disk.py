@@ -29,7 +29,7 @@ class Disk(NamedTuple):
 
 
 def look_at_disk(folder: Path) -> Disk:
-    """The disk that a folder is on, or was on before it was removed."""
+    """The disk that a folder is on, or was on before it was removed. Raises ``OSError`` where nothing can be seen."""
     usage = shutil.disk_usage(next(place for place in (folder, *folder.absolute().parents) if place.exists()))
     return Disk(usage.free, usage.total)
 
@@ -69,7 +69,10 @@ class DiskWatch:
 
     def now(self) -> Look:
         """How it is, for who only wants to know."""
-        disk = look_at_disk(self._folder)
+        try:
+            disk = look_at_disk(self._folder)
+        except OSError:  # a folder that was closed, or is just being removed: its disk is what it was
+            return self.seen
         return Look(disk, level_of(disk.free_bytes, self.least_bytes, self.seen.level), self.least_bytes)
 
     def look(self) -> bool:

@@ -28,8 +28,8 @@ _ATTEMPTS_MAX: Final = 10
 """Whoever replaces a file this often while it is being locked does so on purpose."""
 _FILE_MODE: Final = 0o600
 _LOCKS: Final = Path("/proc/locks")
-_BESIDE: Final = ("-wal", "-shm")
-"""What SQLite keeps beside a database: its log, and the index of the log."""
+_BESIDE: Final = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a database: its log, the index of the log, and what it looks for from other times."""
 
 
 class HeldFiles:
