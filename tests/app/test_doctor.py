@@ -9,7 +9,7 @@ import pytest
 from parley.app.doctor import check_serving, exit_code
 from parley.app.make import make_workspace
 from parley.core.exits import Exit
-from parley.serve.lock import InstanceLock
+from parley.core.instance_lock import InstanceLock
 from parley.wire.server_file import ServerFile
 from parley.workspace.checks import Check
 from parley.workspace.layout import Workspace

@@ -9,7 +9,7 @@ from parley.app import start
 from parley.app.make import find_or_make, make_workspace
 from parley.app.start import UpOptions, start_detached
 from parley.core.errors import AgentlipRunning, BindRefused, StartupFailed, WriterLockHeld
-from parley.serve.lock import InstanceLock
+from parley.core.instance_lock import InstanceLock
 from parley.workspace import discovery
 from tests.app.agentlip import agentlip_answers
 from tests.workspace.databases import make_agentlip

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from parley.app.stopping import stop_holder
 from parley.client.daemon import DaemonClient
 from parley.core.errors import RateLimited
-from parley.serve.lock import probe
+from parley.core.instance_lock import probe
 from parley.wire.daemon_home import DaemonHome
 from tests.broker.process import SECONDS, Process, broker
 

@@ -18,7 +18,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         _ = parley.serve.nonsense  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_a_look_at_the_lock_loads_neither_logs_nor_metrics() -> None:
+def test_a_look_at_the_token_loads_neither_logs_nor_metrics() -> None:
     look = (
         "import sys, parley.serve; print([name for name in ('structlog', 'prometheus_client') if name in sys.modules])"
     )

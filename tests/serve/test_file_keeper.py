@@ -7,7 +7,7 @@ import structlog
 from structlog.testing import LogCapture
 
 from parley.core.errors import FilesLost
-from parley.serve import HeldFiles
+from parley.core.held_files import HeldFiles
 from parley.serve.file_keeper import FileKeeper, KeptFile
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from parley.core.errors import ParleyError, StartupFailed
 from parley.core.wire_errors import retold
-from parley.serve.writable import unusable
+from parley.core.writable import unusable
 
 _LOG_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700

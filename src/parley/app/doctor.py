@@ -16,10 +16,10 @@ from parley.app.processes import pid_is_alive
 from parley.core.errors import AgentlipRunning, ParleyError
 from parley.core.exits import Exit
 from parley.core.files import PRIVATE_MODE
+from parley.core.instance_lock import Holder, probe
+from parley.core.writable import unwritable
 from parley.hub.agentlip import refuse_live_agentlip
-from parley.serve.lock import Holder, probe
 from parley.serve.token import unusable_because
-from parley.serve.writable import unwritable
 from parley.sqlite import checkpoint_once, close_quietly, open_writer
 from parley.wire.server_file import WIRE_SCHEMA_VERSION, ServerFile
 from parley.workspace.checks import Check, check_workspace

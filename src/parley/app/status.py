@@ -9,8 +9,8 @@ from parley.app.health import ask_health, read_server_file
 from parley.core.clock import Clock, iso, parse_iso
 from parley.core.errors import ParleyError
 from parley.core.exits import Exit
+from parley.core.instance_lock import probe
 from parley.hub.rules.jobs import backlog, plugins_with_jobs
-from parley.serve.lock import probe
 from parley.wire.answers import Health
 from parley.workspace import queries
 from parley.workspace.layout import Workspace

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from parley.app.processes import ProcessHandle
 from parley.core.errors import StartupFailed
-from parley.serve.lock import Holder, probe
+from parley.core.instance_lock import Holder, probe
 
 KILL_SECONDS: Final = 10.0
 """A killed process is gone at once unless the kernel holds it in a call to a dead disk."""

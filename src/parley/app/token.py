@@ -5,7 +5,7 @@ from typing import NamedTuple
 from parley.client import Client
 from parley.core.clock import Clock, SystemClock
 from parley.core.errors import HubNotRunning
-from parley.serve.lock import probe
+from parley.core.instance_lock import probe
 from parley.serve.token import TokenStore
 from parley.workspace.layout import Workspace
 

@@ -13,8 +13,8 @@ import msgspec
 
 from parley.core import untrusted_json
 from parley.core.errors import WriterLockHeld
+from parley.core.instance_lock import InstanceLock, probe
 from parley.serve.file_keeper import KeptFile
-from parley.serve.lock import InstanceLock, probe
 
 FOLDER: Final = "instances"
 

@@ -36,14 +36,15 @@ from parley.core.broker_errors import BrokerRunning
 from parley.core.clock import Clock, SystemClock, iso
 from parley.core.errors import BindRefused, FilesLost, StartupFailed, WriterLockHeld
 from parley.core.exits import Exit
+from parley.core.held_files import HeldFiles, held_alone
 from parley.core.ids import new_uuid
 from parley.core.metrics import BROKER_METRICS
-from parley.serve import BoundSocket, DiskWatch, HeldFiles, TokenStore, bind, check_bind, held_alone, register_secret
+from parley.core.writable import refuse_unwritable, unusable
+from parley.serve import BoundSocket, DiskWatch, TokenStore, bind, check_bind, register_secret
 from parley.serve.file_keeper import FileKeeper, KeptFile
 from parley.serve.life import Life
 from parley.serve.metrics import Metrics
 from parley.serve.server import CONNECTIONS_MAX, HttpServer
-from parley.serve.writable import refuse_unwritable, unusable
 from parley.sqlite import Checkpointer, FileWatch
 
 FIRST_SLUG, FIRST_NAME = "home", "Home"

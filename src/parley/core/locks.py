@@ -1,7 +1,7 @@
 """Looking at a lock without taking it: ``flock`` on a file, asked for shared and for a moment.
 
 Whoever holds such a lock for its life is seen here however it ends, since the kernel frees the lock with its last
-descriptor. Servers take the lock (``serve.lock``); whoever only wants to know whether one lives looks.
+descriptor. Servers take the lock (``instance_lock``); whoever only wants to know whether one lives looks.
 
 And looking whether a path still names the file that was opened there: a file that is held open cannot be told from its
 successor by name.

@@ -24,7 +24,9 @@ from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import WriterLockHeld
 from parley.core.exits import Exit
 from parley.core.files import write_atomic
+from parley.core.held_files import HeldFiles
 from parley.core.ids import new_uuid
+from parley.core.writable import refuse_unwritable
 from parley.daemon.daemon import Daemon
 from parley.daemon.home import prepare_home
 from parley.daemon.http.door import DaemonDoor, Transport, refusal
@@ -32,12 +34,11 @@ from parley.daemon.http.table import ENDPOINTS
 from parley.daemon.identity import HostId, judge_host, this_host, write_record
 from parley.daemon.leaving import leave_all
 from parley.daemon.unix_socket import listen_unix, refuse_listening
-from parley.serve import BoundSocket, HeldFiles, RateLimiter, TokenStore, bind, register_secret
+from parley.serve import BoundSocket, RateLimiter, TokenStore, bind, register_secret
 from parley.serve.file_keeper import FileKeeper, KeptFile
 from parley.serve.life import Life
 from parley.serve.server import CONNECTIONS_MAX, HttpServer
 from parley.serve.shell import Shell
-from parley.serve.writable import refuse_unwritable
 from parley.wire.daemon_home import DaemonHome
 
 DRAIN_SECONDS = 10.0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from parley.core.errors import WriterLockHeld
-from parley.serve.writable import unusable
+from parley.core.writable import unusable
 
 BACKLOG: Final = 1_024
 CONNECT_SECONDS: Final = 2.0

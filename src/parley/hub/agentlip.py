@@ -13,8 +13,8 @@ from typing import Final
 
 from parley.core.errors import AgentlipRunning
 from parley.core.files import write_atomic
+from parley.core.held_files import HeldFiles
 from parley.hub.announced import answering
-from parley.serve import HeldFiles
 from parley.workspace.layout import Workspace
 
 _LOCK_MODE: Final = 0o600

@@ -3,9 +3,9 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from parley.core.held_files import held_alone
 from parley.hub.agentlip import refuse_live_agentlip
 from parley.hub.announced import refuse_announced
-from parley.serve.held_files import held_alone
 from parley.workspace.layout import Workspace
 
 

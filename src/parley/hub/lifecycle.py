@@ -24,19 +24,20 @@ from parley.core.clock import Clock, SystemClock, iso
 from parley.core.errors import DatabaseCorrupt, FilesLost, ParleyError
 from parley.core.exits import Exit
 from parley.core.files import write_atomic
+from parley.core.held_files import HeldFiles
 from parley.core.ids import new_uuid
 from parley.core.settings import Settings
+from parley.core.writable import refuse_unwritable, unusable
 from parley.hub.agentlip import agentlip_kept_out
 from parley.hub.announced import refuse_announced
 from parley.hub.derived.loading import PluginSource
 from parley.hub.http.guest import Guest
 from parley.hub.hub import Hub
 from parley.hub.last_port import recall_port, remember_port
-from parley.serve import BoundSocket, HeldFiles, TokenStore, bind, check_bind
+from parley.serve import BoundSocket, TokenStore, bind, check_bind
 from parley.serve.file_keeper import FileKeeper, KeptFile
 from parley.serve.life import Life
 from parley.serve.server import CONNECTIONS_MAX, HttpServer
-from parley.serve.writable import refuse_unwritable, unusable
 from parley.sqlite import checkpoint_once, close_quietly, integrity_check, open_writer, translate
 from parley.wire.server_file import ServerFile
 from parley.workspace.layout import Workspace

@@ -1,8 +1,8 @@
-"""What any of our servers needs: instance lock, bind rules, token, a page's codes and sessions, Host and Origin,
-limiter, request ids, drain, free disk, logs, metrics.
+"""What any of our servers needs: bind rules, token, a page's codes and sessions, Host and Origin, limiter, request ids,
+drain, free disk, logs, metrics.
 
-Logs and metrics stand on libraries that take a third of a second to load. Commands that only look at the lock or the
-token use this room too, so those two are loaded when they are first asked for.
+Logs and metrics stand on libraries that take a third of a second to load. Commands that only look at the token
+use this room too, so those two are loaded when they are first asked for.
 """
 
 from importlib import import_module
@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Final
 from parley.serve.bind import BoundSocket, bind, check_bind
 from parley.serve.disk import DiskWatch, look_at_disk
 from parley.serve.drain import InFlight
-from parley.serve.held_files import HeldFiles, held_alone
 from parley.serve.limiter import Decision, RateLimiter
-from parley.serve.lock import Holder, InstanceLock, probe
 from parley.serve.login_codes import LoginCodes
 from parley.serve.origin import LOOPBACK_NAMES, host_allowed, origin_allowed, page_origin
 from parley.serve.page_sessions import PageSessions
@@ -33,10 +31,7 @@ __all__ = [
     "BoundSocket",
     "Decision",
     "DiskWatch",
-    "HeldFiles",
-    "Holder",
     "InFlight",
-    "InstanceLock",
     "LoginCodes",
     "Metrics",
     "PageSessions",
@@ -51,12 +46,10 @@ __all__ = [
     "configure",
     "forget_secret",
     "head_lines",
-    "held_alone",
     "host_allowed",
     "look_at_disk",
     "origin_allowed",
     "page_origin",
-    "probe",
     "register_secret",
     "request_id",
 ]

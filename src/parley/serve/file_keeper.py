@@ -15,7 +15,7 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from parley.core.errors import FilesLost, ParleyError
-from parley.serve.held_files import HeldFiles
+from parley.core.held_files import HeldFiles
 
 LOOK_SECONDS: Final = 1.0
 

@@ -17,9 +17,9 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 
 from parley.core.clock import Clock, SystemClock, iso
 from parley.core.settings import LogSettings
+from parley.core.writable import unusable
 from parley.serve.log_sink import FileOutput, LogSink, Output, StreamOutput
 from parley.serve.redact import ExcInfo, describe, redact_fields, scrub, without_query
-from parley.serve.writable import unusable
 
 Level = Literal["debug", "info", "warning", "error"]
 

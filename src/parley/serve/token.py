@@ -22,7 +22,7 @@ from parley.core.errors import WorkspaceUnsafe
 from parley.core.files import write_atomic
 from parley.core.ids import new_token
 from parley.core.signing import sign
-from parley.serve.writable import unusable
+from parley.core.writable import unusable
 
 _FILE_MODE: Final = 0o600
 _READING: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from parley.core.exits import Exit
-from parley.serve.held_files import HeldFiles
+from parley.core.held_files import HeldFiles
 from parley.sqlite import FileWatch
 from tests.sandbox.ordinary import UID, become_ordinary
 

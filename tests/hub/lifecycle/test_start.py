@@ -22,10 +22,10 @@ from parley.core.errors import (
     WriterLockHeld,
 )
 from parley.core.exits import Exit
+from parley.core.instance_lock import InstanceLock
 from parley.core.settings import Settings
 from parley.hub.last_port import recall_port
 from parley.hub.lifecycle import HubOptions, prepare_database, run_hub
-from parley.serve import InstanceLock
 from parley.sqlite import open_writer
 from parley.wire.server_file import ServerFile
 from parley.workspace import discovery

@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from parley.core.exits import Exit
+from parley.core.instance_lock import probe
 from parley.core.settings import TroubleSettings
-from parley.serve import probe
 from parley.wire.server_file import ServerFile
 from tests.hub.lifecycle.here import hub_of, run_here
 from tests.hub.lifecycle.processes import DEADLINE_SECONDS, HubProcess, created, make_topic, post, until

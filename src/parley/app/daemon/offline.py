@@ -11,7 +11,9 @@ from parley.core.clock import SystemClock, iso
 from parley.core.daemon_errors import DaemonNotRunning, DaemonRunning, OutboxDamaged
 from parley.core.errors import WriterLockHeld
 from parley.core.files import write_atomic
+from parley.core.held_files import held_alone
 from parley.core.ids import new_token
+from parley.core.instance_lock import probe
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.databases import open_both
 from parley.daemon.home import prepare_home
@@ -21,8 +23,6 @@ from parley.daemon.memberships import Membership, Memberships
 from parley.daemon.outbox.rows import counts
 from parley.daemon.salvage import Salvaged, salvage
 from parley.daemon.unix_socket import refuse_listening
-from parley.serve.held_files import held_alone
-from parley.serve.lock import probe
 from parley.wire.daemon_home import DaemonHome, daemon_home
 
 

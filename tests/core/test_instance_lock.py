@@ -14,7 +14,7 @@ import pytest
 
 from parley.core.errors import WorkspaceUnsafe, WriterLockHeld
 from parley.core.exits import Exit
-from parley.serve import Holder, InstanceLock, probe
+from parley.core.instance_lock import Holder, InstanceLock, probe
 
 DEADLINE_SECONDS = 30.0
 HOLDER = {"pid": os.getpid(), "instance_id": "inst-1", "started_at": "2026-01-01T00:00:00.000Z"}
@@ -23,7 +23,7 @@ CONTENDER = """
 import os, sys
 from pathlib import Path
 from parley.core.errors import WriterLockHeld
-from parley.serve import InstanceLock
+from parley.core.instance_lock import InstanceLock
 print("ready", flush=True)
 sys.stdin.readline()
 lock = InstanceLock(Path(sys.argv[1]))
@@ -225,7 +225,7 @@ def test_a_holder_that_has_not_written_its_name_yet_is_waited_for(path: Path, mo
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     # The first holder writes while the second waits, which without a wait would never happen.
-    monkeypatch.setattr("parley.serve.lock.time.sleep", lambda _: os.pwrite(descriptor, b'{"pid":4711}', 0))
+    monkeypatch.setattr("parley.core.instance_lock.time.sleep", lambda _: os.pwrite(descriptor, b'{"pid":4711}', 0))
     with pytest.raises(WriterLockHeld) as refused:
         InstanceLock(path).acquire(HOLDER)
     os.close(descriptor)

@@ -20,9 +20,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from parley.core.errors import FilesLost, WorkspaceUnsafe, WriterLockHeld
+from parley.core.instance_lock import InstanceLock
 from parley.core.locks import lost_file, still_names, try_lock
-from parley.serve.lock import InstanceLock
-from parley.serve.writable import unusable
+from parley.core.writable import unusable
 
 _ATTEMPTS_MAX: Final = 10
 """Whoever replaces a file this often while it is being locked does so on purpose."""

@@ -25,7 +25,7 @@ import msgspec
 
 from parley.core.errors import WriterLockHeld
 from parley.core.locks import open_if_held, still_names, try_lock
-from parley.serve.writable import unusable
+from parley.core.writable import unusable
 
 _ATTEMPTS_MAX: Final = 100
 """Onlookers hold the lock for microseconds; whoever meets one this often meets a stopped process."""

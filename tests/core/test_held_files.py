@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parley.core.errors import FilesLost, WorkspaceUnsafe, WriterLockHeld
-from parley.serve import HeldFiles, held_alone
+from parley.core.held_files import HeldFiles, held_alone
 from parley.sqlite import open_writer
 
 HOLDER = {"pid": os.getpid(), "instance_id": "inst-1", "started_at": "2026-01-01T00:00:00.000Z"}
@@ -17,7 +17,7 @@ OTHER = """
 import sys
 from pathlib import Path
 from parley.core.errors import WriterLockHeld
-from parley.serve import HeldFiles
+from parley.core.held_files import HeldFiles
 files = HeldFiles(Path(sys.argv[1]))
 try:
     files.acquire({"pid": 1})
