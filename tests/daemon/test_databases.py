@@ -7,9 +7,10 @@ import pytest
 
 from parley.core.daemon_errors import OutboxDamaged
 from parley.core.errors import SchemaTooNew
-from parley.daemon.databases import is_there, open_inbox, open_outbox
+from parley.daemon.databases import open_inbox, open_outbox
 from parley.daemon.inbox.events import events_after
 from parley.daemon.inbox.renewal import mark_refilled, wants_refill
+from parley.sqlite import is_there
 from tests.daemon.world import NOW, message, put
 
 

@@ -14,21 +14,21 @@ from parley.broker.policy import DEFAULT_POLICY, Policy
 from parley.broker.signals import Signal
 from parley.broker.store import StoreMethods
 from parley.broker.tx import Row, Rule
-from parley.core.clock import Clock, stamp
-from parley.core.errors import DatabaseCorrupt, ParleyError
+from parley.core.clock import Clock
+from parley.core.errors import DatabaseCorrupt
 from parley.core.ids import IdSource, new_uuid
 from parley.sqlite import (
     Migration,
     Outcome,
     Synchronous,
     Write,
+    back_up,
     close_quietly,
     integrity_check,
     load_migrations,
     migrate,
-    online_backup,
-    open_reader,
     open_writer,
+    refuse_newer,
     run_batch,
 )
 
@@ -119,7 +119,7 @@ def open_sqlite_store(
     Raises ``DatabaseCorrupt``, ``SchemaTooNew`` or ``MigrationFailed``.
     """
     migrations = load_migrations("parley.broker", "schema/sqlite")
-    _refuse_newer(path, migrations, vfs)
+    refuse_newer(path, migrations, read_version=read_version, vfs=vfs)
     connection = open_writer(path, synchronous=synchronous, vfs=vfs)
     try:
         problems = integrity_check(connection, quick=True)
@@ -130,7 +130,7 @@ def open_sqlite_store(
             migrations,
             read_version=read_version,
             write_version=lambda each, step: _write_version(each, step, new_id),
-            backup=lambda: _back_up(path, clock.now_ms()),
+            backup=lambda: back_up(path, clock.now_ms()),
         )
         return SqliteStore(connection, clock, policy)
     except BaseException:
@@ -145,33 +145,11 @@ def read_version(connection: apsw.Connection) -> int:
     return int(_meta(connection, "schema_version"))
 
 
-def _refuse_newer(path: Path, migrations: Sequence[Migration], vfs: str | None) -> None:
-    """Raises ``SchemaTooNew`` before the file is opened for writing, which alone may change it."""
-    if not path.exists():
-        return
-    try:
-        connection = open_reader(path, vfs=vfs)
-    except ParleyError:
-        return  # it is damaged, which the writer says
-    try:
-        migrate(connection, migrations, read_version=read_version, write_version=lambda each, step: None, target=0)
-    except (apsw.Error, ValueError):
-        return
-    finally:
-        close_quietly(connection)
-
-
 def _write_version(connection: apsw.Connection, step: Migration, new_id: Callable[[], str]) -> None:
     if step.number == 1:
         connection.execute(_SET_META, ("broker_id", new_id()))
         connection.execute(_SET_META, ("epoch", "1"))
     connection.execute(_SET_META, ("schema_version", str(step.number)))
-
-
-def _back_up(path: Path, now_ms: int) -> Path:
-    target = path.with_name(f"{path.name}.backup-{stamp(now_ms)}")
-    online_backup(path, target)
-    return target
 
 
 def _meta(connection: apsw.Connection, key: str) -> str:

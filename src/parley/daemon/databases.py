@@ -13,7 +13,7 @@ import apsw
 
 from parley.core.clock import stamp
 from parley.core.daemon_errors import OutboxDamaged
-from parley.core.errors import DatabaseCorrupt, ParleyError
+from parley.core.errors import DatabaseCorrupt
 from parley.daemon.held import VACUUM_BYTES_MAX, mark_vacuumed, vacuum_is_due
 from parley.daemon.inbox.renewal import mark_renewed
 from parley.sqlite import (
@@ -21,12 +21,9 @@ from parley.sqlite import (
     close_quietly,
     compact,
     gives_back,
-    integrity_check,
+    is_there,
     load_migrations,
-    migrate,
-    online_backup,
-    open_reader,
-    open_writer,
+    open_checked,
 )
 from parley.wire.daemon_home import DaemonHome
 
@@ -69,14 +66,6 @@ def open_both(home: DaemonHome, *, now_ms: int) -> Opened:
 def salvaged_outbox(path: Path) -> Path:
     """Where what can be read of a damaged outbox is copied to."""
     return path.with_name(f"{path.name}.new")
-
-
-def is_there(path: Path) -> bool:
-    """Whether the file holds anything. One that was cut to nothing, as by a full disk, is as good as gone."""
-    try:
-        return path.stat().st_size > 0
-    except FileNotFoundError:
-        return False
 
 
 def open_outbox(path: Path, *, now_ms: int = 0, vfs: str | None = None, expected: bool = False) -> apsw.Connection:
@@ -128,40 +117,13 @@ def _renew(path: Path, aside: Path | None, now_ms: int, vfs: str | None) -> apsw
 
 
 def _open_checked(path: Path, migrations: tuple[Migration, ...], now_ms: int, vfs: str | None) -> apsw.Connection:
-    _refuse_newer(path, migrations, vfs)
-    connection = open_writer(path, vfs=vfs, gives_back=True)
+    connection = open_checked(path, migrations, now_ms=now_ms, vfs=vfs, gives_back=True)
     try:
-        problems = integrity_check(connection)
-        if problems:
-            raise DatabaseCorrupt(f"{path.name} is damaged: {problems[0]}", path=str(path), problems=problems[:5])
-        migrate(
-            connection,
-            migrations,
-            read_version=_version,
-            write_version=_record,
-            backup=lambda: _back_up(path, now_ms),
-        )
         _compact(connection, path, now_ms)
     except BaseException:
         close_quietly(connection)
         raise
     return connection
-
-
-def _refuse_newer(path: Path, migrations: tuple[Migration, ...], vfs: str | None) -> None:
-    """Raises ``SchemaTooNew`` before the file is opened for writing, which alone may change it."""
-    if not is_there(path):
-        return
-    try:
-        connection = open_reader(path, vfs=vfs)
-    except ParleyError:
-        return  # it is damaged, which the writer says
-    try:
-        migrate(connection, migrations, read_version=_version, write_version=_record, target=0)
-    except apsw.Error:
-        return
-    finally:
-        close_quietly(connection)
 
 
 def _compact(connection: apsw.Connection, path: Path, now_ms: int) -> None:
@@ -172,17 +134,3 @@ def _compact(connection: apsw.Connection, path: Path, now_ms: int) -> None:
     with suppress(apsw.Error):  # as on a disk without room for a copy: the next start tries again
         compact(connection)
         mark_vacuumed(connection, now_ms=now_ms)
-
-
-def _version(connection: apsw.Connection) -> int:
-    return int(str(connection.execute("PRAGMA user_version").fetchall()[0][0]))
-
-
-def _record(connection: apsw.Connection, step: Migration) -> None:
-    connection.execute(f"PRAGMA user_version={step.number}").fetchall()
-
-
-def _back_up(path: Path, now_ms: int) -> Path:
-    target = path.with_name(f"{path.name}.backup-{stamp(now_ms)}")
-    online_backup(path, target)
-    return target

@@ -14,8 +14,8 @@ import apsw
 
 from parley.core.clock import stamp
 from parley.core.files import sync_folder
-from parley.daemon.databases import PARTS, is_there, open_outbox, salvaged_outbox
-from parley.sqlite import close_quietly
+from parley.daemon.databases import PARTS, open_outbox, salvaged_outbox
+from parley.sqlite import close_quietly, is_there
 
 ROW_BYTES_MIN: Final = 100
 """Less than any row takes in the file: it bounds how far rows are looked for behind damage."""

@@ -5,6 +5,7 @@
 
 from parley.sqlite.backup import backup_name, online_backup
 from parley.sqlite.batch import Outcome, Write, run_batch
+from parley.sqlite.checked import back_up, is_there, open_checked, refuse_newer
 from parley.sqlite.checkpoint import Checkpointer, CheckpointResult, checkpoint_once, wal_bytes
 from parley.sqlite.checks import ForeignKeyViolation, foreign_key_check, integrity_check
 from parley.sqlite.connect import Synchronous, apply_pragma, close_quietly, open_reader, open_writer
@@ -27,6 +28,7 @@ __all__ = [
     "Write",
     "Writer",
     "apply_pragma",
+    "back_up",
     "backup_name",
     "checkpoint_once",
     "close_quietly",
@@ -36,11 +38,14 @@ __all__ = [
     "give_back",
     "gives_back",
     "integrity_check",
+    "is_there",
     "load_migrations",
     "migrate",
     "online_backup",
+    "open_checked",
     "open_reader",
     "open_writer",
+    "refuse_newer",
     "run_batch",
     "split_statements",
     "translate",
