@@ -28,6 +28,13 @@ def test_import_loads_no_server_and_no_spark(module: str) -> None:
     assert SERVER_SIDE.isdisjoint(result.stdout.split())
 
 
+def test_import_of_the_bus_loads_no_sqlite() -> None:
+    code = "import parley.bus, sys; print(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"apsw", "sqlite3", "parley.sqlite"}.isdisjoint(result.stdout.split())
+    assert "parley.bus.memory_store" in result.stdout.split()
+
+
 def test_importing_the_package_loads_none_of_its_rooms() -> None:
     code = "import parley, sys; print(*(name for name in sys.modules if name.startswith('parley.')))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -28,8 +28,8 @@ Retry logic, HTTP answers and exit codes look at the class attributes and at not
         ├── AgentlipRunning          (a WriterLockHeld with another hint)
         └── ProtocolUnknown          (a HubNotRunning that neither waiting nor starting a hub can help)
 
-The tree goes on in ``broker_errors``, ``daemon_errors`` and ``pipeline_errors``. A class with a ``code`` of its own is
-registered in ``ERRORS``; docs, OpenAPI and tests are made from that table.
+The tree goes on in ``broker_errors``, ``bus_errors``, ``daemon_errors`` and ``pipeline_errors``. A class with a
+``code`` of its own is registered in ``ERRORS``; docs, OpenAPI and tests are made from that table.
 """
 
 from typing import ClassVar, Final, Literal
@@ -48,7 +48,7 @@ class ParleyError(Exception):
     transient: ClassVar[bool] = False
     on_wire: ClassVar[bool] = True
     spoken_by: ClassVar[str] = "hub"
-    """Whose protocol documents the code: ``hub``, ``broker`` or ``daemon``. The others may use it, too."""
+    """Whose protocol documents the code: ``hub``, ``broker``, ``daemon`` or ``bus``. The others may use it, too."""
     hint: str = ""
     """What to do next, in words for a person."""
 

@@ -7,10 +7,10 @@ does not know is kept, with the status that says what kind of refusal it is.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from parley.core import broker_errors, daemon_errors, pipeline_errors
+from parley.core import broker_errors, bus_errors, daemon_errors, pipeline_errors
 from parley.core.errors import ERRORS, ParleyError, Unavailable
 
-SPEAKERS: Final = (broker_errors, daemon_errors, pipeline_errors)
+SPEAKERS: Final = (broker_errors, bus_errors, daemon_errors, pipeline_errors)
 """Modules whose errors are registered as they are loaded."""
 
 _TRANSIENT_STATUSES: Final = frozenset({429, 502, 503, 504})

@@ -1,0 +1,1 @@
+"""One contract, held by the store in memory and the store in a file."""
