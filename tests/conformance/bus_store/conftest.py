@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from parley.bus import MemoryMeshStore, MeshStore, StoreBounds
+from parley.bus.sqlite_store import SqliteMeshStore
 from tests.conformance.bus_store.makers import open_store
 
 MakeStore = Callable[[StoreBounds], MeshStore]
@@ -36,7 +37,7 @@ async def store(make_store: MakeStore) -> MeshStore:
 
 
 @pytest.fixture
-async def durable(path: Path) -> AsyncIterator[MeshStore]:
+async def durable(path: Path) -> AsyncIterator[SqliteMeshStore]:
     opened = open_store(path)
     yield opened
     await opened.close()
