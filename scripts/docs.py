@@ -101,13 +101,15 @@ def events() -> str:
     return table("event|when|entity|scopes|members of the payload", rows)
 
 
-def limit_table() -> str:
-    """The limits of the protocol, with the reason that stands below each in its module."""
+def limit_table(of_the_bus: bool = False) -> str:
+    """The limits of the hub's protocol or those of the bus, with the reason that stands below each in its module."""
     statements = ast.parse(Path(limits.__file__).read_text(encoding="utf-8")).body
     rows: list[tuple[str, object, str]] = []
     for statement, following in zip(statements, [*statements[1:], None], strict=True):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             name = statement.target.id
+            if name.startswith("BUS_") != of_the_bus:
+                continue
             reason = following.value if isinstance(following, ast.Expr) else None
             value = getattr(limits, name)
             shown = f"`{value}`" if isinstance(value, str) else f"{value:,}"
@@ -280,6 +282,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "close-codes": close_codes,
     "events": events,
     "limits": limit_table,
+    "bus-limits": lambda: limit_table(of_the_bus=True),
     "settings": settings,
     "builtin-config": builtin_config,
     "metrics": metrics,

@@ -1,9 +1,10 @@
-"""The parts of the documents that are about daemons and brokers."""
+"""The parts of the documents that are about daemons, brokers and the bus."""
 
 from typing import Any, get_args
 
 from msgspec import inspect
 
+from parley.core.bus_errors import StoreError
 from parley.core.registry import registry
 from parley.core.setting_values import allowed_values
 from parley.serve.endpoint import Endpoint
@@ -21,6 +22,15 @@ def daemon_errors() -> str:
 
 def daemon_local_errors() -> str:
     return local_errors("daemon")
+
+
+def bus_store_errors() -> str:
+    rows = (
+        (code(each.code), int(each.exit_code), "yes" if each.transient else "no", sentence(each.__doc__), each.hint)
+        for each in registry().errors
+        if issubclass(each, StoreError)
+    )
+    return table("code|exit code|transient|what it means|what to do", rows)
 
 
 def daemon_routes() -> str:
@@ -143,6 +153,7 @@ def broker_checks() -> str:
 
 PARTS = {
     "broker-errors": broker_errors,
+    "bus-store-errors": bus_store_errors,
     "broker-close-codes": broker_close_codes,
     "broker-frames": broker_frames,
     "daemon-errors": daemon_errors,

@@ -17,7 +17,7 @@ TESTS = Path(__file__).parent
 TABLE: dict[str, Any] = tomllib.loads((TESTS / "edge_cases.toml").read_text(encoding="utf-8"))
 ROWS = [
     (section, item, tests)
-    for part in ("part_x", "appendix_c", "gates", "defects", "mesh")
+    for part in ("part_x", "appendix_c", "gates", "defects", "mesh", "bus")
     for section, items in TABLE[part].items()
     for item, tests in items.items()
 ]
@@ -64,6 +64,13 @@ def test_every_table_of_the_mesh_contract_is_there() -> None:
     assert counts["Defects of sending before"] >= 12
     assert counts["Defects of receiving before"] >= 7
     assert counts["Negotiation"] >= 12
+
+
+def test_every_case_of_a_store_of_the_bus_is_there_and_every_weakness_that_a_store_can_show() -> None:
+    bus = TABLE["bus"]
+    assert {int(number) for number in bus["Store: cases"]} == set(range(1, 57))
+    # The others are about what a bus does with its store.
+    assert {int(number) for number in bus["Store: weaknesses"]} | {4, 5, 6, 8} == set(range(1, 25))
 
 
 def test_changed_answers_belong_to_items_of_the_table() -> None:

@@ -11,8 +11,11 @@ from bench import __main__ as benchmarks
 from parley.app.doctor import examine
 from parley.app.make import make_workspace
 from parley.broker.http import ENDPOINTS as BROKER_ROUTES
+from parley.bus import MeshStore, Verdict
 from parley.client import AsyncClient, Client
+from parley.core import limits
 from parley.core.broker_settings import broker_setting_specs
+from parley.core.bus_errors import StoreError
 from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.orphans import CHECKS as ORPHAN_CHECKS
@@ -45,6 +48,12 @@ EXPECTED = {
         *(f"`{route.method} {route.path}`" for route in BROKER_ROUTES),
         *(f"`{name}`" for name in (*METHODS, *NOTICES, *ORPHAN_CHECKS)),
         *(f"`{frame.__struct_config__.tag}`" for frame in (*get_args(FromBroker), *get_args(FromDaemon))),
+    ],
+    "docs/bus-store.md": [
+        *(f"`{error.code}`" for error in PUBLIC.errors if issubclass(error, StoreError)),
+        *(f"`{name}`" for name in vars(limits) if name.startswith("BUS_")),
+        *(f"`{name}`" for name in vars(MeshStore) if not name.startswith("_")),
+        *(f"`{verdict}`" for verdict in get_args(Verdict)),
     ],
     "docs/daemon.md": [
         *(f"`{error.code}`" for error in PUBLIC.errors if error.spoken_by == "daemon"),

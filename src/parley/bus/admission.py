@@ -8,9 +8,9 @@ from parley.core.bus_errors import OutboxFull, SequenceRefused, StoreInputInvali
 from parley.core.limits import (
     BUS_BACKOFF_MS_MAX,
     BUS_MESSAGE_ID_MS,
+    BUS_OUTBOX_MS_MAX,
     BUS_SEQUENCE_JUMP_MAX,
     BUS_SEQUENCE_MAX,
-    BUS_SPOOL_MS_MAX,
     BUS_STORED_BYTES_MAX,
     REASON_CHARS_MAX,
 )
@@ -63,7 +63,7 @@ def latest_wait(now: int) -> int:
 
 def latest_expiry(now: int) -> int:
     """The longest that anything is kept from now."""
-    return now + BUS_SPOOL_MS_MAX
+    return now + BUS_OUTBOX_MS_MAX
 
 
 def check_arrival(
@@ -84,7 +84,7 @@ def check_arrival(
 
 
 def check_item(item: NewOutboxItem, now: int) -> None:
-    """Raises ``StoreInputInvalid`` for what cannot be spooled."""
+    """Raises ``StoreInputInvalid`` for what cannot be kept for sending."""
     check_length("peer", item.peer, FINGERPRINT_BYTES)
     check_length("message_id", item.message_id, MESSAGE_ID_BYTES)
     check_length("digest", item.digest, DIGEST_BYTES)
@@ -93,7 +93,7 @@ def check_item(item: NewOutboxItem, now: int) -> None:
     check_time("not_before", item.not_before)
     if not now < item.expires_at <= latest_expiry(now):
         raise StoreInputInvalid(
-            f"expires_at must be after now, by {BUS_SPOOL_MS_MAX} ms at most", argument="expires_at"
+            f"expires_at must be after now, by {BUS_OUTBOX_MS_MAX} ms at most", argument="expires_at"
         )
 
 

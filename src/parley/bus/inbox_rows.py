@@ -75,7 +75,7 @@ def admit(
 
 
 def last_seq(db: apsw.Connection, peer: bytes) -> int | None:
-    """As ``MeshStore.last_seq``. A peer that only something was spooled for has no mark."""
+    """As ``MeshStore.last_seq``. A peer that something is only kept for has no mark."""
     known = row(db, _PEER, peer)
     return None if known is None or known[0] == 0 else known[0]
 

@@ -2,7 +2,7 @@
 
 Order of things, which the store makes possible and the bus keeps: a received message is verified, admitted (committed),
 handled, acknowledged; a sent one gets a sequence from a reserved block, is signed, written, acknowledged and only then
-removed from the spool.
+removed from the outbox.
 
 agent-mesh described such a store with eight methods. What became of them:
 
@@ -67,7 +67,7 @@ class Undispatched(NamedTuple):
 
 
 class NewOutboxItem(NamedTuple):
-    """A message for the spool. ``digest`` is that of the plaintext: the payload may be sealed anew at each attempt."""
+    """A message for the outbox. ``digest`` is that of the plaintext: the payload may be sealed anew at each attempt."""
 
     peer: bytes
     message_id: bytes
@@ -78,7 +78,7 @@ class NewOutboxItem(NamedTuple):
 
 
 class OutboxItem(NamedTuple):
-    """A message in the spool."""
+    """A message in the outbox."""
 
     id: int
     peer: bytes
@@ -209,10 +209,10 @@ class MeshStore(Protocol):
         ...
 
     async def enqueue_outbox(self, item: NewOutboxItem, *, now: int) -> int:
-        """Spools a message; its id there, which only rises. A message that is there already has the id it has.
+        """Takes a message to be sent; its id, which only rises. A message that is there already keeps the id it has.
 
         Raises ``MessageIdReused`` if the message with this id is for another peer or has another digest, ``OutboxFull``
-        if it has no room, ``StoreInputInvalid`` if it would expire at once, or later than ``BUS_SPOOL_MS_MAX``.
+        if it has no room, ``StoreInputInvalid`` if it would expire at once, or later than ``BUS_OUTBOX_MS_MAX``.
         """
         ...
 
@@ -229,7 +229,7 @@ class MeshStore(Protocol):
         ...
 
     async def list_outbox(self, *, after: int = 0, limit: int) -> list[OutboxItem]:
-        """Whatever is in the spool, by rising id, from the first above ``after``."""
+        """Whatever is in the outbox, by rising id, from the first above ``after``."""
         ...
 
     async def remove_outbox(self, outbox_id: int) -> bool:

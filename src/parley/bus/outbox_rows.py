@@ -1,4 +1,4 @@
-"""The counter and the spool as rules over a transaction."""
+"""The counter and the outbox as rules over a transaction."""
 
 from typing import Final, NamedTuple
 

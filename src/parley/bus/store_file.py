@@ -84,8 +84,8 @@ def open_store_file(path: Path, identity: StoreIdentity, clock: Clock, vfs: str 
     with told():
         try:
             real = path.resolve()
-        except (OSError, RuntimeError) as error:  # a loop of links
-            raise StoreUnusable(f"{path} cannot be used: {error}", path=str(path)) from error
+        except RuntimeError as error:
+            raise StoreUnusable(f"{path} is a loop of links", path=str(path)) from error
         if not real.parent.is_dir():
             raise StoreUnusable(f"{real.parent} is not a folder", path=str(real.parent))
         held = HeldFiles(real.with_name(f"{real.name}.lock"))
@@ -108,6 +108,8 @@ def told() -> Generator[None]:
         raise
     except apsw.Error as error:
         raise as_bus_error(translate(error)) from error
+    except OSError as error:
+        raise StoreUnusable(f"The store cannot be used: {error}") from error
     except ParleyError as error:
         raise as_bus_error(error) from error
 

@@ -35,7 +35,7 @@ class StoreInputInvalid(StoreError):
 
 
 class OutboxFull(StoreError):
-    """The spool holds as many items or bytes as it may, for this peer or in all. The message was not taken."""
+    """The outbox holds as many items or bytes as it may, for this peer or in all. The message was not taken."""
 
     code = "BUS_OUTBOX_FULL"
     transient = True

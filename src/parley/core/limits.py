@@ -119,7 +119,7 @@ lying peer cannot use the counter up."""
 BUS_STORED_BYTES_MAX: Final = 16 * 1024 * 1024
 """The payload of one message: what fits into a frame."""
 BUS_BOX_ITEMS_MAX: Final = 10_000
-"""Messages in the spool, and as many that wait for a handler: what can be listed and looked through in a moment."""
+"""Messages in the outbox, and as many that wait for a handler: what can be listed and looked through in a moment."""
 BUS_BOX_BYTES_MAX: Final = 64 * 1024 * 1024
 """Their payloads together, also where they are in memory."""
 BUS_BOX_ITEMS_PER_PEER_MAX: Final = 1_000
@@ -128,11 +128,11 @@ BUS_DISPATCHES_MAX: Final = 5
 """How often a handler is tried with a message that it never returned from; then the message is at fault."""
 BUS_BACKOFF_MS_MAX: Final = 600_000
 """The longest wait between two tries: ten minutes. A wait beyond it was written under a clock that has jumped back."""
-BUS_SPOOL_MS_MAX: Final = 7 * 24 * 3600 * 1000
-"""The longest life of a spooled message: a week, in which a laptop comes back from a holiday weekend."""
-BUS_MESSAGE_ID_MS: Final = BUS_SPOOL_MS_MAX + 24 * 3600 * 1000
+BUS_OUTBOX_MS_MAX: Final = 7 * 24 * 3600 * 1000
+"""The longest life of a message in the outbox: a week, so that a laptop finds it after a long weekend."""
+BUS_MESSAGE_ID_MS: Final = BUS_OUTBOX_MS_MAX + 24 * 3600 * 1000
 """How long the id of a received message is remembered: a day longer than its sender can go on repeating it."""
 BUS_MEMORY_MESSAGE_IDS_MAX: Final = 65_536
 """Ids that the memory store keeps for each peer, oldest given up first: about ten megabytes."""
 BUS_EXPIRED_KEPT: Final = 1_000
-"""Notes of messages that expired in the spool, newest kept, so that the outbox can still tell of them."""
+"""Notes of messages that expired in the outbox, newest kept, so that it can still tell of them."""

@@ -59,12 +59,12 @@ async def accepted(store: MeshStore, sequence: int, **more: Any) -> int:
 
 
 def item(number: int, *, to: int = 1, payload: bytes = b"hello", lives_ms: int = HOUR_MS, at: int = 0) -> NewOutboxItem:
-    """A message for the spool that expires an hour after ``NOW``."""
+    """A message for the outbox that expires an hour after ``NOW``."""
     return NewOutboxItem(peer(to), message_id(number), payload, digest(payload), NOW + lives_ms, at)
 
 
 async def enqueued(store: MeshStore, number: int, *, now: int = NOW, **more: Any) -> int:
-    """Spools a message; its id in the outbox."""
+    """Takes a message to be sent; its id in the outbox."""
     return await store.enqueue_outbox(item(number, **more), now=now)
 
 

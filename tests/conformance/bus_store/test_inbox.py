@@ -6,7 +6,7 @@ import pytest
 
 from parley.bus import Admission, Bounds, CallLimit, MemoryMeshStore, MeshStore, StoreBounds, Undispatched
 from parley.core.bus_errors import StoreInputInvalid
-from parley.core.limits import BUS_DISPATCHES_MAX, BUS_MESSAGE_ID_MS, BUS_SPOOL_MS_MAX
+from parley.core.limits import BUS_DISPATCHES_MAX, BUS_MESSAGE_ID_MS, BUS_OUTBOX_MS_MAX
 from tests.conformance.bus_store.conftest import MakeStore
 from tests.conformance.bus_store.makers import NOW, accepted, admit, certificate, message_id, nonce, open_store, peer
 
@@ -42,7 +42,7 @@ async def test_the_same_id_of_another_peer_is_another_message(store: MeshStore) 
 
 
 async def test_an_id_is_known_for_a_day_longer_than_its_sender_can_repeat_it(store: MeshStore) -> None:
-    assert BUS_MESSAGE_ID_MS == BUS_SPOOL_MS_MAX + 24 * 3600 * 1000
+    assert BUS_MESSAGE_ID_MS == BUS_OUTBOX_MS_MAX + 24 * 3600 * 1000
     await accepted(store, 1)
     last = NOW + BUS_MESSAGE_ID_MS - 1
     assert (await admit(store, 2, number=1, now=last)).verdict == "duplicate"

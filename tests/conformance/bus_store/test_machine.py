@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from unittest.mock import patch
 
-from hypothesis import settings
+import pytest
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from parley.bus import Bounds, CallLimit, MemoryMeshStore, MeshStore, StoreBounds
 from parley.bus.sqlite_store import SqliteMeshStore
@@ -219,7 +220,27 @@ class TwoStores(RuleBasedStateMachine):
 
 
 TestTwoStores = TwoStores.TestCase
-TestTwoStores.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestTwoStores.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
+
+
+class ForgetfulStore(MemoryMeshStore):
+    """Acknowledges a removal, and keeps the message."""
+
+    async def remove_outbox(self, outbox_id: int) -> bool:
+        return any(each.id == outbox_id for each in await self.list_outbox(limit=100))
+
+
+class WithAForgetfulStore(TwoStores):
+    @initialize()
+    def open(self) -> None:
+        self._memory = ForgetfulStore(BOUNDS)
+        self._sqlite = self._opened()
+
+
+def test_control_a_store_that_answers_otherwise_is_found() -> None:
+    unshrunk = settings(TestTwoStores.settings, phases=[Phase.generate], report_multiple_bugs=False, print_blob=False)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(WithAForgetfulStore, settings=unshrunk)
 
 
 def test_the_machine_asks_for_everything_that_the_protocol_has() -> None:

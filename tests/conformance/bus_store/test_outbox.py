@@ -1,4 +1,4 @@
-"""What is spooled is sent in order, tried again, given up or expired, and nothing of it is lost on the way."""
+"""What is to be sent is sent in order, tried again, given up or expired, and nothing of it is lost on the way."""
 
 from pathlib import Path
 from typing import Any
@@ -7,14 +7,14 @@ import pytest
 
 from parley.bus import Bounds, MeshStore, OutboxItem, StoreBounds
 from parley.core.bus_errors import MessageIdReused, OutboxFull, StoreInputInvalid
-from parley.core.limits import BUS_BACKOFF_MS_MAX, BUS_EXPIRED_KEPT, BUS_SPOOL_MS_MAX
+from parley.core.limits import BUS_BACKOFF_MS_MAX, BUS_EXPIRED_KEPT, BUS_OUTBOX_MS_MAX
 from tests.conformance.bus_store.conftest import MakeStore
 from tests.conformance.bus_store.makers import HOUR_MS, NOW, due, enqueued, item, open_store, peer
 
 BINARY = bytes(range(256)) * 3 + b"\0'\xff"
 
 
-async def test_case_28_what_is_spooled_comes_back_whole(store: MeshStore) -> None:
+async def test_case_28_what_is_enqueued_comes_back_whole(store: MeshStore) -> None:
     sent = item(1, to=3, payload=BINARY)
     outbox_id = await store.enqueue_outbox(sent, now=NOW)
     expected = OutboxItem(
@@ -227,7 +227,7 @@ async def test_case_45_the_outbox_survives_a_restart_in_its_order(path: Path) ->
     await store.close()
 
 
-@pytest.mark.parametrize("lives_ms", [0, -1, BUS_SPOOL_MS_MAX + 1])
+@pytest.mark.parametrize("lives_ms", [0, -1, BUS_OUTBOX_MS_MAX + 1])
 async def test_a_life_that_is_over_or_too_long_is_refused(store: MeshStore, lives_ms: int) -> None:
     with pytest.raises(StoreInputInvalid, match="expires_at"):
         await enqueued(store, 1, lives_ms=lives_ms)

@@ -18,9 +18,9 @@ from parley.core.bus_errors import OutboxFull, SequenceRefused, StoreForeign, St
 from parley.core.limits import (
     BUS_BACKOFF_MS_MAX,
     BUS_NONCES_KEPT,
+    BUS_OUTBOX_MS_MAX,
     BUS_SEQUENCE_BLOCK,
     BUS_SEQUENCE_JUMP_MAX,
-    BUS_SPOOL_MS_MAX,
 )
 from tests.conformance.bus_store.conftest import MakeStore
 from tests.conformance.bus_store.makers import (
@@ -92,9 +92,9 @@ async def test_weakness_10_a_clock_that_jumps_back_stops_nothing_for_longer_than
     assert await store.next_due_at(now=NOW) == NOW + BUS_BACKOFF_MS_MAX
     assert await due(store, NOW + BUS_BACKOFF_MS_MAX) == [outbox_id]
     (found,) = await store.list_outbox(limit=10)
-    assert found.expires_at == NOW + BUS_SPOOL_MS_MAX
-    assert await store.expire_outbox(now=NOW + BUS_SPOOL_MS_MAX - 1) == []
-    assert len(await store.expire_outbox(now=NOW + BUS_SPOOL_MS_MAX)) == 1
+    assert found.expires_at == NOW + BUS_OUTBOX_MS_MAX
+    assert await store.expire_outbox(now=NOW + BUS_OUTBOX_MS_MAX - 1) == []
+    assert len(await store.expire_outbox(now=NOW + BUS_OUTBOX_MS_MAX)) == 1
 
 
 async def test_weakness_10_a_message_is_still_known_after_the_clock_has_jumped_back(store: MeshStore) -> None:
