@@ -44,8 +44,9 @@ from parley.core.errors import (
 from parley.core.files import PRIVATE_MODE
 from parley.core.held_files import HeldFiles
 from parley.core.writable import unusable
-from parley.sqlite import apply_pragma, close_quietly, load_migrations, open_checked, translate
+from parley.sqlite import apply_pragma, close_quietly, is_there, load_migrations, open_checked, open_reader, translate
 
+APPLICATION_ID: Final = int.from_bytes(b"PBus", "big")
 MIGRATIONS: Final = load_migrations("parley.bus")
 _TOLD: Final[dict[type[ParleyError], type[StoreError]]] = {
     WriterLockHeld: StoreLocked,
@@ -123,6 +124,7 @@ def as_bus_error(error: ParleyError) -> BusError:
 
 
 def _open(path: Path, identity: StoreIdentity, clock: Clock, vfs: str | None) -> apsw.Connection:
+    _refuse_others(path, identity, vfs)
     try:
         connection = open_checked(path, MIGRATIONS, now_ms=clock.now_ms(), vfs=vfs)
     except ServiceUnavailable as error:
@@ -131,20 +133,37 @@ def _open(path: Path, identity: StoreIdentity, clock: Clock, vfs: str | None) ->
         raise
     try:
         apply_pragma(connection, "secure_delete", 1)
-        _claim(connection, identity)
+        connection.execute("INSERT INTO identity VALUES (1, ?, ?) ON CONFLICT DO NOTHING", identity)
     except BaseException:
         close_quietly(connection)
         raise
     return connection
 
 
-def _claim(connection: apsw.Connection, identity: StoreIdentity) -> None:
-    """A new store becomes this identity's; that of another one is refused."""
-    connection.execute("INSERT INTO identity VALUES (1, ?, ?) ON CONFLICT DO NOTHING", identity)
-    owner = StoreIdentity(*rows(connection, "SELECT agent, user FROM identity")[0])
-    if owner != identity:
-        agent, user = (each.hex()[:12] for each in owner)
-        raise StoreForeign(f"The store belongs to agent {agent} of user {user}", agent=agent, user=user)
+def _refuse_others(path: Path, identity: StoreIdentity, vfs: str | None) -> None:
+    """Raises before the file is opened for writing, which may migrate it, if it is not a store of this identity."""
+    if not is_there(path):
+        return
+    try:
+        reader = open_reader(path, vfs=vfs)
+    except ParleyError:
+        return  # it is damaged, which the writer says
+    try:
+        if rows(reader, "SELECT 1 FROM sqlite_schema") and rows(reader, "PRAGMA application_id") != [(APPLICATION_ID,)]:
+            raise StoreUnusable(f"{path} is another database, and no store of a bus", path=str(path))
+        if rows(reader, "SELECT 1 FROM sqlite_schema WHERE name = 'identity'"):
+            _check_owner(reader, identity)
+    except apsw.Error:
+        return
+    finally:
+        close_quietly(reader)
+
+
+def _check_owner(connection: apsw.Connection, identity: StoreIdentity) -> None:
+    for values in rows(connection, "SELECT agent, user FROM identity"):
+        if values != identity:
+            agent, user = (each.hex()[:12] for each in values)
+            raise StoreForeign(f"The store belongs to agent {agent} of user {user}", agent=agent, user=user)
 
 
 def _make_private(path: Path) -> None:

@@ -6,11 +6,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from parley.bus import MeshStore
-from parley.core.bus_errors import StoreUnavailable
+from parley.bus import MemoryMeshStore, MeshStore
+from parley.core.bus_errors import SequenceRefused, StoreUnavailable
 from parley.core.limits import BUS_SEQUENCE_BLOCK
 from tests.conformance.bus_store.makers import open_store
 from tests.faults.vfs import Failure, FaultVFS
+
+LAST = 2**63 - 2
+"""The end of a block must be a number that a file can hold, too."""
 
 
 async def test_case_21_the_counter_of_a_new_store_begins_at_1(store: MeshStore) -> None:
@@ -73,4 +76,24 @@ async def test_case_27_a_block_is_on_disk_before_its_first_sequence_is_used(path
     assert vfs.disk.operations == operations  # the rest of the block costs nothing
     await store.next_out_seq()
     assert vfs.disk.operations > operations
+    await store.close()
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_the_counter_has_an_end_and_says_so(kind: str, path: Path) -> None:
+    if kind == "memory":
+        store: MeshStore = MemoryMeshStore()
+        store._upcoming = LAST - 1  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
+    else:
+        await open_store(path).close()
+        connection = apsw.Connection(str(path))
+        connection.execute("UPDATE counter SET upcoming = ?", (LAST - 1,))
+        connection.close()
+        store = open_store(path)
+    with pytest.raises(SequenceRefused):
+        await store.raise_out_seq(LAST + 1)
+    assert [await store.next_out_seq(), await store.next_out_seq()] == [LAST - 1, LAST]
+    for _ in range(2):
+        with pytest.raises(SequenceRefused, match="has come to its end"):
+            await store.next_out_seq()
     await store.close()

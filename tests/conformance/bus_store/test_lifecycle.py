@@ -100,7 +100,7 @@ async def main():
     await store.admit(b"p" * 32, b"n" * 24, 1, b"m" * 16, b"hello", now=1)
     await store.enqueue_outbox(NewOutboxItem(b"p" * 32, b"m" * 16, b"hello", b"d" * 32, 2), now=1)
     await store.expire_outbox(now=2)
-    print(await store.next_out_seq(), touched, "apsw" in sys.modules, "sqlite3" in sys.modules)
+    print(await store.next_out_seq(), touched, "apsw" in sys.modules, "parley.sqlite" in sys.modules)
     await store.close()
 
 asyncio.run(main())
@@ -275,6 +275,17 @@ async def test_case_54_a_damaged_store_is_refused(path: Path, damage: str) -> No
     spoil(path, damage)
     before = content(path)
     with pytest.raises(StoreDamaged):
+        open_store(path)
+    assert content(path) == before
+
+
+@pytest.mark.parametrize("version", [0, 1, 7])
+def test_case_54_the_database_of_something_else_is_refused_unchanged(path: Path, version: int) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(f"CREATE TABLE outbox (id); PRAGMA user_version={version}")
+    connection.close()
+    before = content(path)
+    with pytest.raises(StoreUnusable, match="another database"):
         open_store(path)
     assert content(path) == before
 

@@ -1,5 +1,8 @@
 -- What a bus remembers across restarts. Fingerprints are 32 bytes, nonces 24, message ids 16; times are milliseconds.
 
+-- "PBus": no other database is taken for a store.
+PRAGMA application_id = 1346532723;
+
 CREATE TABLE identity (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     agent BLOB NOT NULL CHECK (length(agent) = 32),
