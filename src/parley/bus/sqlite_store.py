@@ -30,7 +30,7 @@ from parley.bus.outbox_rows import Block
 from parley.bus.store_file import StoreFile, StoreIdentity, as_bus_error, open_store_file, told
 from parley.core.bus_errors import StoreClosed
 from parley.core.clock import Clock, SystemClock
-from parley.core.errors import FilesLost, ParleyError
+from parley.core.errors import DatabaseCorrupt, FilesLost, ParleyError
 from parley.sqlite import Checkpointer, FileWatch, Write, checkpoint_once, close_quietly
 from parley.sqlite.async_writer import AsyncWriter
 
@@ -206,7 +206,7 @@ class SqliteMeshStore(SqliteMethods):
         clock = clock or SystemClock()
         self._file = file = open_store_file(path, identity, clock, vfs)
         self._closing: asyncio.Task[None] | None = None
-        self._lost: FilesLost | None = None
+        self._end: DatabaseCorrupt | FilesLost | None = None
         try:
             with told():
                 self._begin(file, clock, vfs)
@@ -223,7 +223,7 @@ class SqliteMeshStore(SqliteMethods):
     def _begin(self, file: StoreFile, clock: Clock, vfs: str | None) -> None:
         self._watch = FileWatch(file.path, file.connection)
         self._checkpointer = Checkpointer(file.path, file.connection, clock, vfs=vfs)
-        self._writer = AsyncWriter(file.connection, before_answer=self._look, on_lost=self._lose)
+        self._writer = AsyncWriter(file.connection, before_answer=self._look, on_lost=self._fail, on_corrupt=self._fail)
         self._checkpointer.writer = self._writer.writer
         self._checkpointer.start()
 
@@ -241,11 +241,11 @@ class SqliteMeshStore(SqliteMethods):
     def _refuse(self) -> None:
         if self._closing is not None:
             raise StoreClosed("The store is closed")
-        if self._lost is not None:
-            raise as_bus_error(self._lost)
+        if self._end is not None:
+            raise as_bus_error(self._end)
 
-    def _lose(self, lost: FilesLost) -> None:
-        self._lost = lost
+    def _fail(self, end: DatabaseCorrupt | FilesLost) -> None:
+        self._end = end
 
     async def _close(self) -> None:
         await self._writer.stop()

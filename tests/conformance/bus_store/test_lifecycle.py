@@ -330,6 +330,19 @@ async def test_case_55_on_a_full_or_failing_disk_the_state_stays_whole(path: Pat
     await again.close()
 
 
+async def test_case_54_a_store_that_is_found_damaged_while_it_is_open_answers_for_nothing_any_more(path: Path) -> None:
+    vfs = FaultVFS()
+    store = open_store(path, vfs=vfs.name)
+    await store.next_out_seq()
+    vfs.disk.failure = Failure(vfs.disk.operations + 1, apsw.CorruptError)
+    with pytest.raises(StoreDamaged):
+        await accepted(store, 1)
+    for call in (lambda: admit(store, 1), store.next_out_seq, lambda: store.list_outbox(limit=1)):
+        with pytest.raises(StoreDamaged):
+            await call()
+    await store.close()
+
+
 @pytest.mark.parametrize("gone", ["bus.db", "bus.db-wal", "bus.db.lock"])
 async def test_files_that_are_removed_are_missed_before_anything_is_acknowledged(path: Path, gone: str) -> None:
     store = open_store(path)
