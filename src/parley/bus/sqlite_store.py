@@ -202,6 +202,7 @@ class SqliteMeshStore(SqliteMethods):
     ) -> None:
         """Raises the ``StoreError`` that says why the file cannot be opened. ``clock`` only times checkpoints and names
         backups."""
+        asyncio.get_running_loop()  # without one it could not be served, so nothing is opened
         super().__init__(bounds)
         clock = clock or SystemClock()
         self._file = file = open_store_file(path, identity, clock, vfs)
@@ -222,7 +223,11 @@ class SqliteMeshStore(SqliteMethods):
 
     def _begin(self, file: StoreFile, clock: Clock, vfs: str | None) -> None:
         self._watch = FileWatch(file.path, file.connection)
-        self._checkpointer = Checkpointer(file.path, file.connection, clock, vfs=vfs)
+        try:
+            self._checkpointer = Checkpointer(file.path, file.connection, clock, vfs=vfs)
+        except BaseException:
+            self._watch.close()
+            raise
         self._writer = AsyncWriter(file.connection, before_answer=self._look, on_lost=self._fail, on_corrupt=self._fail)
         self._checkpointer.writer = self._writer.writer
         self._checkpointer.start()
@@ -256,7 +261,7 @@ class SqliteMeshStore(SqliteMethods):
         self._checkpointer.stop()
         connection = self._file.connection
         suspect = self._writer.writer.log_is_suspect
-        if not suspect:
+        if self._end is None:
             checkpoint_once(connection, "truncate")
         close_quietly(connection, leave_log=suspect)
         self._watch.close()

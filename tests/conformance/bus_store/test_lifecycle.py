@@ -131,6 +131,20 @@ def spoil(path: Path, damage: str) -> None:
     path.write_bytes(spoilt[damage])
 
 
+def obstructed(path: Path, obstacle: str) -> Path:
+    if obstacle == "no folder":
+        path = path / "deeper" / "bus.db"
+    elif obstacle == "a folder":
+        path.mkdir()
+    elif obstacle == "a pipe":
+        os.mkfifo(path)
+    elif obstacle == "a folder as its log":
+        path.with_name("bus.db-wal").mkdir()
+    else:
+        path.symlink_to(path)
+    return path
+
+
 def files_in(folder: Path) -> dict[str, int]:
     return {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()}
 
@@ -221,10 +235,16 @@ async def test_case_51_the_store_of_another_identity_is_refused(path: Path, othe
     await open_store(path).close()
 
 
-def test_case_51_an_identity_that_is_no_pair_of_fingerprints_is_refused(path: Path) -> None:
+def test_a_store_is_opened_by_no_one_but_a_running_loop(path: Path) -> None:
+    with pytest.raises(RuntimeError):
+        open_store(path)
+    assert not path.exists()
+
+
+async def test_case_51_an_identity_that_is_no_pair_of_fingerprints_is_refused(path: Path) -> None:
     with pytest.raises(StoreInputInvalid):
         open_store(path, identity=StoreIdentity(b"", b"u" * 32))
-    assert not path.exists()
+    assert files_in(path.parent) == {}
 
 
 async def test_case_52_a_store_of_a_newer_schema_is_refused_unchanged(path: Path) -> None:
@@ -280,7 +300,7 @@ async def test_case_54_a_damaged_store_is_refused(path: Path, damage: str) -> No
 
 
 @pytest.mark.parametrize("version", [0, 1, 7])
-def test_case_54_the_database_of_something_else_is_refused_unchanged(path: Path, version: int) -> None:
+async def test_case_54_the_database_of_something_else_is_refused_unchanged(path: Path, version: int) -> None:
     connection = apsw.Connection(str(path))
     connection.execute(f"CREATE TABLE outbox (id); PRAGMA user_version={version}")
     connection.close()
@@ -291,17 +311,8 @@ def test_case_54_the_database_of_something_else_is_refused_unchanged(path: Path,
 
 
 @pytest.mark.parametrize("obstacle", ["no folder", "a folder", "a pipe", "a folder as its log", "a loop of links"])
-def test_case_54_what_cannot_be_a_store_is_refused(path: Path, obstacle: str) -> None:
-    if obstacle == "no folder":
-        path = path / "deeper" / "bus.db"
-    elif obstacle == "a folder":
-        path.mkdir()
-    elif obstacle == "a pipe":
-        os.mkfifo(path)
-    elif obstacle == "a folder as its log":
-        path.with_name("bus.db-wal").mkdir()
-    else:
-        path.symlink_to(path)
+async def test_case_54_what_cannot_be_a_store_is_refused(path: Path, obstacle: str) -> None:
+    path = obstructed(path, obstacle)
     with pytest.raises(StoreUnusable):
         open_store(path)
 
