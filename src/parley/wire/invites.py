@@ -18,8 +18,6 @@ key and the invite's id, which settles in both directions whom to trust although
 An invite without a secret is one that nobody with a mesh key has made: the owner's, with which a mesh begins.
 """
 
-import base64
-import binascii
 import hashlib
 from typing import Annotated, Final, Literal
 
@@ -27,6 +25,7 @@ import msgspec
 from msgspec import Meta
 
 from parley.core import limits, sealing, untrusted_json
+from parley.core.base64url import from_base64url, to_base64url
 from parley.core.clock import parse_iso
 from parley.core.errors import InvalidInput
 from parley.wire.broker import Key, Signature
@@ -107,8 +106,8 @@ def fits_the_invite(mesh_key: bytes, secret: bytes, invite: Invite) -> bool:
 
 def encode_invite(invite: Invite, secret: bytes = b"") -> str:
     """The text to hand on; without the secret it is the text to show to the broker."""
-    text = PREFIX + _base64url(msgspec.json.encode(invite))
-    return f"{text}.{_base64url(secret + _check(text, secret))}" if secret else text
+    text = PREFIX + to_base64url(msgspec.json.encode(invite))
+    return f"{text}.{to_base64url(secret + _check(text, secret))}" if secret else text
 
 
 def decode_invite(text: str) -> tuple[Invite, bytes]:
@@ -123,10 +122,10 @@ def decode_invite(text: str) -> tuple[Invite, bytes]:
         raise InvalidInput(f"an invite has at most {limits.INVITE_CHARS_MAX} characters", field="invite")
     public, _, end = text.partition(".")
     try:
-        invite = untrusted_json.decode(_from_base64url(public.removeprefix(PREFIX)), Invite)
+        invite = untrusted_json.decode(from_base64url(public.removeprefix(PREFIX)), Invite)
         parse_iso(invite.expires_at)
-        end_bytes = _from_base64url(end)
-    except (msgspec.DecodeError, binascii.Error, ValueError) as error:
+        end_bytes = from_base64url(end)
+    except (msgspec.DecodeError, ValueError) as error:
         raise InvalidInput(_CHANGED, field="invite") from error
     secret, check = end_bytes[: sealing.KEY_BYTES], end_bytes[sealing.KEY_BYTES :]
     if end_bytes and check != _check(public, secret):
@@ -137,11 +136,3 @@ def decode_invite(text: str) -> tuple[Invite, bytes]:
 def _check(public: str, secret: bytes) -> bytes:
     """Not against anybody: who can change the text can change this, too."""
     return hashlib.sha256(public.encode() + secret).digest()[:_CHECK_BYTES]
-
-
-def _base64url(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _from_base64url(text: str) -> bytes:
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
