@@ -41,6 +41,13 @@ def test_importing_the_package_loads_none_of_its_rooms() -> None:
     assert result.stdout.strip() == ""
 
 
+def test_the_bus_loads_no_database() -> None:
+    """Without a durable store it keeps nothing, so it needs none."""
+    code = "import parley.bus, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"apsw", "sqlite3", "parley.sqlite"}.isdisjoint(loaded)
+
+
 def test_the_rooms_of_the_tree_keep_the_table() -> None:
     lint_imports = Path(sys.executable).with_name("lint-imports")
     result = subprocess.run([lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,13 +1,18 @@
-"""A LAN with no server: what each agent's bus keeps.
+"""The bus: agents of one user on a LAN with no server between them. Keys and trust, envelopes that prove them, and what
+each agent keeps.
 
-``parley.bus.sqlite_store`` holds the durable store; it is imported by whoever wants one, since it loads SQLite.
+With keys on disk (`home`) it touches the machine. ``parley.bus.sqlite_store`` holds the durable store; it is imported by
+whoever wants one, since it loads SQLite. Everything else here is pure.
 """
 
+from parley.bus.caveats import EVERYTHING, Caveats, topic_names
+from parley.bus.chain import Authority, CallLimit, Certificate, Chain, certify, decode_chain, verify
+from parley.bus.envelope import Envelope, Head, Opened, decode, encode, open_envelope
+from parley.bus.fingerprint import Fingerprint, fingerprint_of, parse_fingerprint, short
 from parley.bus.memory_store import MemoryMeshStore
 from parley.bus.mesh_store import (
     Admission,
     Bounds,
-    CallLimit,
     ExpiredItem,
     MeshStore,
     NewOutboxItem,
@@ -16,17 +21,45 @@ from parley.bus.mesh_store import (
     Undispatched,
     Verdict,
 )
+from parley.bus.payload import open_payload, seal_payload
+from parley.bus.revocation import NOTHING_REVOKED, Revocations, Statement, decode_statement, state
 
 __all__ = [
+    "EVERYTHING",
+    "NOTHING_REVOKED",
     "Admission",
+    "Authority",
     "Bounds",
     "CallLimit",
+    "Caveats",
+    "Certificate",
+    "Chain",
+    "Envelope",
     "ExpiredItem",
+    "Fingerprint",
+    "Head",
     "MemoryMeshStore",
     "MeshStore",
     "NewOutboxItem",
+    "Opened",
     "OutboxItem",
+    "Revocations",
+    "Statement",
     "StoreBounds",
     "Undispatched",
     "Verdict",
+    "certify",
+    "decode",
+    "decode_chain",
+    "decode_statement",
+    "encode",
+    "fingerprint_of",
+    "open_envelope",
+    "open_payload",
+    "parse_fingerprint",
+    "seal_payload",
+    "short",
+    "state",
+    "topic_names",
+    "verify",
 ]

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from parley.bus.mesh_store import Bounds, CallLimit, ExpiredItem, Held, NewOutboxItem, OutboxItem, Verdict
+from parley.bus.chain import CallLimit
+from parley.bus.mesh_store import Bounds, ExpiredItem, Held, NewOutboxItem, OutboxItem, Verdict
 from parley.core.bus_errors import OutboxFull, SequenceRefused, StoreInputInvalid
 from parley.core.limits import (
     BUS_BACKOFF_MS_MAX,

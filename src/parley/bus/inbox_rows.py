@@ -6,7 +6,8 @@ from typing import Any, Final
 import apsw
 
 from parley.bus.admission import Facts, judge
-from parley.bus.mesh_store import Admission, Bounds, CallLimit, Held, Undispatched
+from parley.bus.chain import CallLimit
+from parley.bus.mesh_store import Admission, Bounds, Held, Undispatched
 from parley.bus.rows import changed, row, rows
 from parley.core.limits import BUS_DISPATCHES_MAX, BUS_MESSAGE_ID_MS, BUS_NONCES_KEPT
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from parley.bus import admission
 from parley.bus.admission import Facts, check_id, check_length, check_page, check_time, judge, said
 from parley.bus.box import Box
+from parley.bus.chain import CallLimit
 from parley.bus.mesh_store import (
     Admission,
-    CallLimit,
     ExpiredItem,
     NewOutboxItem,
     OutboxItem,

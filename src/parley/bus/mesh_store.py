@@ -21,6 +21,7 @@ a later clock is then drawn nearer, to the longest wait and the longest life tha
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
+from parley.bus.chain import CallLimit
 from parley.core.limits import (
     BUS_BOX_BYTES_MAX,
     BUS_BOX_ITEMS_MAX,
@@ -39,13 +40,6 @@ class Admission(NamedTuple):
     """Of an accepted message: what it is dispatched and removed by."""
     expected: int | None = None
     """Of a bad sequence: the smallest that would do."""
-
-
-class CallLimit(NamedTuple):
-    """How many messages may be accepted under a certificate, which is named by its fingerprint."""
-
-    certificate: bytes
-    calls_max: int
 
 
 class Undispatched(NamedTuple):

@@ -17,9 +17,9 @@ from typing import Final, TypeVar
 
 from parley.bus import admission, inbox_rows, outbox_rows
 from parley.bus.admission import check_id, check_length, check_page, check_time, said
+from parley.bus.chain import CallLimit
 from parley.bus.mesh_store import (
     Admission,
-    CallLimit,
     ExpiredItem,
     NewOutboxItem,
     OutboxItem,

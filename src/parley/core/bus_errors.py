@@ -1,30 +1,182 @@
-"""The failures of the bus. They never cross the wire as errors of HTTP do; what a peer is told are codes of its own.
+"""What only the bus fails with: its keys and certificates, the lines by which machines enrol, its envelopes, and what an
+agent keeps.
 
-::
+Every error of the bus is a ``BusError``, so a caller can catch them together. Those of a store are its own; of the
+others the second parent says which branch of the tree of ``errors`` each belongs to::
 
-    ParleyError
-    └── BusError
-        └── StoreError               of a ``MeshStore``
-            ├── StoreInputInvalid        ├── OutboxFull               ├── MessageIdReused
-            ├── SequenceRefused          ├── StoreClosed              ├── StoreLocked
-            ├── StoreForeign             ├── StoreTooNew              ├── StoreMigrationFailed
-            ├── StoreUnusable            ├── StoreUnavailable         ├── StoreDamaged
-            └── StoreLost                └── StoreFailed
+    BusError
+    ├── Refused                  the other side must change something
+    │   ├── LineInvalid          ├── ChainInvalid          ├── StatementInvalid
+    │   ├── OtherUser            ├── Revoked               ├── TopicRefused
+    │   ├── CallsExhausted       ├── EnvelopeInvalid       ├── WrongRecipient
+    │   ├── FrameTooLarge        ├── PayloadUnreadable     └── RevocationsFull
+    ├── Unavailable              the same call may work later
+    │   └── CertificateExpired
+    ├── LocalError               never told to a peer
+    │   ├── NoIdentity           ├── UserKeyMissing        ├── FileUnsafe
+    │   └── FileDamaged
+    └── StoreError               of a ``MeshStore``, never told to a peer
+        ├── StoreInputInvalid    ├── OutboxFull            ├── MessageIdReused
+        ├── SequenceRefused      ├── StoreClosed           ├── StoreLocked
+        ├── StoreForeign         ├── StoreTooNew           ├── StoreMigrationFailed
+        ├── StoreUnusable        ├── StoreUnavailable      ├── StoreDamaged
+        └── StoreLost            └── StoreFailed
 """
 
-from parley.core.errors import ParleyError
+from parley.core.errors import LocalError, ParleyError, Refused, Unavailable
 from parley.core.exits import Exit
 
 
 class BusError(ParleyError):
     """Base of everything that the bus raises."""
 
-    on_wire = False
     spoken_by = "bus"
+
+
+class LineInvalid(BusError, Refused):
+    """A line that was pasted is no request, grant or statement: cut off, changed, too long, or something else."""
+
+    code = "BUS_LINE_INVALID"
+    hint = "Copy the whole line again, from `parley-bus-` to its end."
+
+
+class ChainInvalid(BusError, Refused):
+    """The certificates are malformed, are not signed by whom they name, or allow more than their issuer was allowed."""
+
+    code = "BUS_CHAIN_INVALID"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    hint = "Enrol the machine again: `parley bus request` there, `parley bus issue` where the user key is."
+
+
+class StatementInvalid(BusError, Refused):
+    """A statement of revocations is malformed, or is not signed by the user whom it names."""
+
+    code = "BUS_STATEMENT_INVALID"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    hint = "Take the statement that `parley bus revoke` printed on the machine with the user key."
+
+
+class OtherUser(BusError, Refused):
+    """The certificate, statement or envelope comes from another user, and the bus trusts only its own."""
+
+    code = "BUS_OTHER_USER"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    hint = "Compare `parley bus whoami` on both machines; PARLEY_BUS_HOME names another folder for another user."
+
+
+class CertificateExpired(BusError, Unavailable):
+    """A certificate of the chain has expired. It can be renewed, so the refusal is transient."""
+
+    code = "BUS_EXPIRED"
+    exit_code = Exit.UNAUTHORISED
+    retry_after_seconds = 60.0
+    hint = "Renew it: `parley bus request` there, `parley bus issue` where the user key is, `parley bus accept` there."
+
+
+class Revoked(BusError, Refused):
+    """The user revoked a key of the chain, or every certificate of its generation."""
+
+    code = "BUS_REVOKED"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    hint = "If it was revoked by its key, enrol with a new agent key; if by its generation, ask for a new certificate."
+
+
+class TopicRefused(BusError, Refused):
+    """The certificate does not allow this topic."""
+
+    code = "BUS_TOPIC_REFUSED"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    hint = "Use a topic that `parley bus verify` shows, or have a certificate issued that allows this one."
+
+
+class CallsExhausted(BusError, Refused):
+    """The certificate allows no more calls to this peer."""
+
+    code = "BUS_CALLS_EXHAUSTED"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    hint = "Have a new certificate issued."
+
+
+class EnvelopeInvalid(BusError, Refused):
+    """The bytes are no envelope, were changed on their way, or were not signed by the sender that they name."""
+
+    code = "BUS_ENVELOPE_INVALID"
+    hint = "Send it again; if that fails too, upgrade the older of the two."
+
+
+class WrongRecipient(BusError, Refused):
+    """The envelope is addressed to another agent."""
+
+    code = "BUS_WRONG_RECIPIENT"
+    status = 403
+    hint = "Send it to the agent that it is addressed to."
+
+
+class FrameTooLarge(BusError, Refused):
+    """The envelope is larger than a frame may be."""
+
+    code = "BUS_FRAME_TOO_LARGE"
+    status = 413
+    hint = "Send less at once."
+
+
+class PayloadUnreadable(BusError, Refused):
+    """The payload is sealed, and not to this agent by this sender under this message id."""
+
+    code = "BUS_PAYLOAD_UNREADABLE"
+    hint = "Send the message again, sealed to the key that the recipient has now."
+
+
+class RevocationsFull(BusError, Refused):
+    """There is no room for another revocation."""
+
+    code = "BUS_REVOCATIONS_FULL"
+    status = 409
+    hint = "Run `parley bus revoke --all`, which ends every certificate, and enrol again those who stay."
+
+
+class NoIdentity(BusError, LocalError):
+    """This machine has no key for the bus yet, or no certificate for its key."""
+
+    code = "BUS_NO_IDENTITY"
+    exit_code = Exit.UNAUTHORISED
+    hint = "Run `parley bus keygen` on your first machine, `parley bus request` on every other one."
+
+
+class UserKeyMissing(BusError, LocalError):
+    """Only the machine with the user key can do this."""
+
+    code = "BUS_USER_KEY_MISSING"
+    exit_code = Exit.UNAUTHORISED
+    hint = "Run it on the machine where you ran `parley bus keygen`."
+
+
+class FileUnsafe(BusError, LocalError):
+    """A file of the bus is a link, belongs to someone else, or can be used by others."""
+
+    code = "BUS_FILE_UNSAFE"
+    exit_code = Exit.WORKSPACE_UNSAFE
+    hint = "Check who could read or change it; if nobody did, make it yours alone with `chmod 600` (a folder: 700)."
+
+
+class FileDamaged(BusError, LocalError):
+    """A file of the bus cannot be read as what it should be."""
+
+    code = "BUS_FILE_DAMAGED"
+    exit_code = Exit.WORKSPACE_UNSAFE
+    hint = "Restore it from a backup, or move it aside and enrol this machine again."
 
 
 class StoreError(BusError):
     """Base of everything that a store of the bus raises."""
+
+    on_wire = False
 
 
 class StoreInputInvalid(StoreError):

@@ -48,7 +48,7 @@ class ParleyError(Exception):
     transient: ClassVar[bool] = False
     on_wire: ClassVar[bool] = True
     spoken_by: ClassVar[str] = "hub"
-    """Whose protocol documents the code: ``hub``, ``broker``, ``daemon`` or ``bus``. The others may use it, too."""
+    """Whose protocol documents the code: ``hub``, ``broker``, ``bus`` or ``daemon``. The others may use it, too."""
     hint: str = ""
     """What to do next, in words for a person."""
 

@@ -136,3 +136,31 @@ BUS_MEMORY_MESSAGE_IDS_MAX: Final = 65_536
 """Ids that the memory store keeps for each peer, oldest given up first: about ten megabytes."""
 BUS_EXPIRED_KEPT: Final = 1_000
 """Notes of messages that expired in the outbox, newest kept, so that it can still tell of them."""
+BUS_FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
+"""The largest envelope; a receiver hangs up on a larger one before it has read it."""
+BUS_CHAIN_DEPTH_MAX: Final = 4
+"""Certificates from a user's key to an agent's. Each is a signature to check before anything else is known."""
+BUS_CERTIFICATE_BYTES_MAX: Final = 16_384
+"""One certificate, most of which are the topics that it allows."""
+BUS_CHAIN_BYTES_MAX: Final = BUS_CHAIN_DEPTH_MAX * (BUS_CERTIFICATE_BYTES_MAX + 128)
+"""A chain of the largest certificates, with their signatures."""
+BUS_TOPIC_CHARS_MAX: Final = DESTINATION_CHARS_MAX
+"""A topic of the bus is named as one of a mesh is."""
+BUS_TOPICS_MAX: Final = 64
+"""Topics that one certificate may name; a machine that needs more may use them all."""
+BUS_ROLE_CHARS_MAX: Final = 64
+"""A role is a word or two that a user reads in a list."""
+BUS_REVOKED_MAX: Final = 1_000
+"""Keys that a statement revokes one by one. It travels with every connection and is pasted by people."""
+BUS_STATEMENTS_MAX: Final = 16
+"""Statements of one user of which none holds all of another; there is one, unless a user key was restored."""
+BUS_LINE_CHARS_MAX: Final = 120_000
+"""The largest statement as a line, and what Linux takes as one argument of a command."""
+BUS_CERTIFICATE_DAYS: Final = 90
+"""How long a certificate holds unless the user says otherwise."""
+BUS_CERTIFICATE_DAYS_MAX: Final = 3_650
+"""Ten years; what should hold for ever is renewed."""
+BUS_RENEWAL_DAYS: Final = 30
+"""A certificate that ends sooner is renewed where the user key is."""
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999, after which no calendar of ours goes on."""
