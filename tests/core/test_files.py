@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parley.core.files import create_private, write_atomic
+from parley.core.files import create_private, write_atomic, write_new
 
 
 def mode(path: Path) -> int:
@@ -46,3 +46,20 @@ def test_a_private_file_never_takes_over_one_that_is_there(tmp_path: Path) -> No
     with pytest.raises(FileExistsError):
         create_private(tmp_path / "planted")
     assert not tmp_path.joinpath("elsewhere").exists()
+
+
+def test_a_new_file_is_whole_private_and_alone(tmp_path: Path) -> None:
+    write_new(tmp_path / "key", b"secret")
+    assert tmp_path.joinpath("key").read_bytes() == b"secret"
+    assert (mode(tmp_path / "key"), tmp_path.joinpath("key").stat().st_nlink) == (0o600, 1)
+    assert [file.name for file in tmp_path.iterdir()] == ["key"]
+
+
+def test_a_new_file_never_takes_the_place_of_another(tmp_path: Path) -> None:
+    tmp_path.joinpath("key").write_bytes(b"old")
+    tmp_path.joinpath("planted").symlink_to(tmp_path / "elsewhere")
+    for name in ("key", "planted"):
+        with pytest.raises(FileExistsError):
+            write_new(tmp_path / name, b"new")
+    assert tmp_path.joinpath("key").read_bytes() == b"old"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["key", "planted"]

@@ -220,3 +220,9 @@ def test_nacl_is_loaded_on_first_use_only() -> None:
 
 def _changed(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def test_not_every_key_can_be_sealed_to() -> None:
+    assert sealing.can_be_sealed_to(RECIPIENT)
+    for other in (bytes(32), b"\x01" + bytes(31), RECIPIENT[:-1], b"", b"\xff" * 32):
+        assert not sealing.can_be_sealed_to(other)

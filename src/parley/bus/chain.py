@@ -22,6 +22,7 @@ from parley.bus.signed import Signed, read_signed, sign
 from parley.core import limits, sealing
 from parley.core.bus_errors import CallsExhausted, CertificateExpired, ChainInvalid, OtherUser, Revoked, TopicRefused
 from parley.core.clock import iso
+from parley.core.errors import InvalidInput
 
 TAG: Final = b"parley bus certificate 1\n"
 Role = Annotated[str, Meta(min_length=1, max_length=limits.BUS_ROLE_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]*(?![\s\S])")]
@@ -100,7 +101,7 @@ def certify(
     """The chain of a subject whom the issuer lets in: the user without a parent, an agent with the chain of its own.
 
     What the issuer may not do itself is left out of what it allows. Raises ``ChainInvalid`` when the chain would be
-    too long, or the parent is not the issuer's.
+    too long or the parent is not the issuer's, and ``InvalidInput`` for a role or caveats that nobody would read.
     """
     issuer = sealing.public_key(issuer_seed)
     links = () if parent is None else parent.links
@@ -113,7 +114,10 @@ def certify(
     certificate = Certificate(
         caveats=caveats, issued_at_ms=now_ms, issuer=issuer.hex(), role=role, subject=subject.hex()
     )
-    return Chain((*links, sign(certificate, TAG, issuer_seed)))
+    link = sign(certificate, TAG, issuer_seed)
+    if len(link.text) > limits.BUS_CERTIFICATE_BYTES_MAX:
+        raise InvalidInput("the topics are too long together for one certificate", field="topics")
+    return Chain((*links, link))
 
 
 def decode_chain(data: Buffer) -> Chain:

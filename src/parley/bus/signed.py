@@ -34,8 +34,12 @@ class Signed(NamedTuple, Generic[T]):
 
 
 def sign(value: T, tag: bytes, seed: bytes) -> Signed[T]:
-    """Signs the value."""
+    """Signs the value. Raises ``InvalidInput`` for one that nobody would read."""
     text = canonical_json(msgspec.to_builtins(value))
+    try:
+        untrusted_json.decode(text, type(value))
+    except msgspec.DecodeError as error:
+        raise InvalidInput(str(error)) from error
     return Signed(value, text, sealing.sign(seed, tag + text))
 
 

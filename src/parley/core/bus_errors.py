@@ -82,7 +82,10 @@ class Revoked(BusError, Refused):
     code = "BUS_REVOKED"
     status = 403
     exit_code = Exit.UNAUTHORISED
-    hint = "If it was revoked by its key, enrol with a new agent key; if by its generation, ask for a new certificate."
+    hint = (
+        "Enrol the machine again; one whose own key was revoked needs a new one, so move agent.key and grant out of"
+        " its folder first."
+    )
 
 
 class TopicRefused(BusError, Refused):

@@ -30,6 +30,23 @@ def write_atomic(path: Path, data: bytes, mode: int = PRIVATE_MODE, *, durable: 
         sync_folder(path.parent)
 
 
+def write_new(path: Path, data: bytes, mode: int = PRIVATE_MODE) -> None:
+    """Creates the file as a whole and durably: whoever sees it sees all of it, also after a power cut.
+
+    Raises ``FileExistsError``, and then leaves what is there as it is, be it a link that leads nowhere.
+    """
+    temporary = temporary_beside(path)
+    try:
+        with os.fdopen(create_private(temporary, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(temporary, path, follow_symlinks=False)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
 def temporary_beside(path: Path) -> Path:
     """A name in the same folder, so that the rename stays in one file system; random, so that nobody can plant it."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")

@@ -102,6 +102,17 @@ def open_direct(sealed: bytes, context: Context, *, recipient_seed: bytes) -> by
     return _unbox(sealed, _digest(_MESSAGE, context), recipient_seed, _from_hex(context.sender))
 
 
+def can_be_sealed_to(public: bytes) -> bool:
+    """Whether this is a key for which a message could be sealed; not every one that verifies a signature is."""
+    from nacl import bindings, exceptions
+
+    try:
+        bindings.crypto_sign_ed25519_pk_to_curve25519(public)
+    except exceptions.CryptoError:
+        return False
+    return True
+
+
 def seal_shared(text: bytes, context: Context, *, mesh_key: bytes, random: Random = secrets.token_bytes) -> bytes:
     """A message that every member can open who has the mesh key of the epoch."""
     from nacl import bindings
