@@ -16,6 +16,16 @@ def broker_errors() -> str:
     return errors("broker")
 
 
+def bus_errors() -> str:
+    """Every error of the bus, whether a peer is told of it or not."""
+    rows = (
+        (code(each.code), int(each.exit_code), "yes" if each.transient else "no", sentence(each.__doc__), each.hint)
+        for each in registry().errors
+        if each.spoken_by == "bus"
+    )
+    return table("code|exit code|transient|what it means|what to do", rows)
+
+
 def daemon_errors() -> str:
     return errors("daemon")
 
@@ -152,6 +162,7 @@ def broker_checks() -> str:
 
 
 PARTS = {
+    "bus-errors": bus_errors,
     "broker-errors": broker_errors,
     "bus-store-errors": bus_store_errors,
     "broker-close-codes": broker_close_codes,

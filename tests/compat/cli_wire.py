@@ -63,6 +63,7 @@ def cli_contract(room: Room) -> dict[str, Any]:
         _workspace(shell, place / "project")
         _meshes(shell, room)
         _broker(shell, room.process, place)
+        _bus(shell, place / "bus")
     return recorder.contract()
 
 
@@ -310,3 +311,26 @@ def _broker(shell: Shell, process: Process, folder: Path) -> None:
     shell.types("broker down", "--folder", other)
     shell.types("broker install-service", "--folder", other, "--no-start", "--allow-ci")
     shell.types("broker uninstall-service", "--folder", other)
+
+
+def _bus(shell: Shell, folder: Path) -> None:
+    shell.at(Path.cwd(), PARLEY_BUS_HOME=folder / "second")
+    shell.types("bus whoami", code=4)
+    asked = shell.types("bus request")
+    shell.types("bus whoami")
+    shell.types("bus issue", asked["request"], code=4)
+    shell.at(Path.cwd(), PARLEY_BUS_HOME=folder / "first")
+    shell.types("bus keygen")
+    shell.types("bus whoami")
+    shell.types("bus issue", "parley-bus-request-1:cut", code=1)
+    granted = shell.types("bus issue", asked["request"], "--topic", "build", "--calls", "9")
+    stated = shell.types("bus revoke", granted["agent"], "--all")
+    for line in (asked["request"], stated["statement"]):
+        shell.types("bus verify", line)
+    shell.types("bus verify", granted["grant"], code=4)
+    shell.at(Path.cwd(), PARLEY_BUS_HOME=folder / "second")
+    shell.types("bus accept", granted["grant"])
+    shell.types("bus request")
+    shell.types("bus whoami")
+    shell.types("bus verify", granted["grant"])
+    shell.types("bus accept", stated["statement"])

@@ -62,6 +62,7 @@ EXPECTED = {
         *(f"`{route.method} {route.path}`" for route in DAEMON_ROUTES),
         *(f"`{kind}`" for kind in get_args(EventKind)),
     ],
+    "docs/bus.md": [f"`{error.code}`" for error in PUBLIC.errors if error.spoken_by == "bus"],
     "docs/broker.md": [f"`{setting.name}`" for setting in broker_setting_specs()],
     "docs/operations.md": [
         *(f"`{setting.name}`" for setting in PUBLIC.settings),

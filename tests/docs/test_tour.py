@@ -1,4 +1,4 @@
-"""The tour in the README: its commands are run as they stand there, and print what it shows."""
+"""The tours in the README and of the bus: their commands are run as they stand there, and print what is shown."""
 
 import os
 import re
@@ -22,8 +22,9 @@ VARYING = (
     (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),
     (re.compile(r"process \d+"), "process N"),
     (re.compile(r"on port \d+"), "on port N"),
+    (re.compile(r"calls itself [^,]+"), "calls itself HOST"),
 )
-ID = re.compile(r"\b(ch|topic|msg|att|in)_[a-z0-9]{12,}")
+ID = re.compile(r"\b(?:(ch|topic|msg|att|in)_[a-z0-9]{12,}|[0-9a-f]{64}\b)")
 
 
 class Step(NamedTuple):
@@ -46,15 +47,16 @@ def steady(outputs: list[str]) -> list[str]:
     for output in outputs:
         for pattern, word in VARYING:
             output = pattern.sub(word, output)
-        result.append(ID.sub(lambda found: numbers.setdefault(found[0], f"{found[1]}_{len(numbers)}"), output))
+        result.append(ID.sub(lambda found: numbers.setdefault(found[0], f"{found[1] or 'key'}_{len(numbers)}"), output))
     return result
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_the_tour_prints_what_it_shows(tmp_path: Path) -> None:
-    tour = steps(document("README.md"))
-    assert len(tour) > 12
+@pytest.mark.parametrize("name", ["README.md", "docs/bus.md"])
+def test_the_tour_prints_what_it_shows(tmp_path: Path, name: str) -> None:
+    tour = steps(document(name))
+    assert len(tour) > 7
     script = "".join(f"{step.command}\nprintf '{SEPARATOR}'\n" for step in tour)
     # The search for a workspace stops at the home folder, so nothing outside can be found.
     environment = {**os.environ, "HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
