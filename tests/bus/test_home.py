@@ -1,14 +1,18 @@
 """The folder: keys that nobody else can read, are whole, and are never written over."""
 
+import json
 import os
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from parley.bus.home import BusHome, bus_home, check_folder, locked, make_key, read_key, read_private
 from parley.core.bus_errors import FileDamaged, FileUnsafe
+from tests.bus import killed
 
 
 @pytest.fixture
@@ -165,3 +169,22 @@ def test_a_file_without_end_is_not_read_to_its_end(home: BusHome) -> None:
     home.revocations.chmod(0o600)
     with pytest.raises(FileDamaged, match="larger"):
         read_private(home.revocations)
+
+
+def kill_commands(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", killed.__name__, *words]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_command_that_is_killed_before_any_of_its_steps_loses_nothing(tmp_path: Path) -> None:
+    ran = kill_commands(tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    kills = json.loads(ran.stdout)
+    assert kills.keys() == {"keygen", "revoke", "revoke --all", "accept"}
+    assert min(kills.values()) >= 6
+
+
+def test_control_files_that_were_written_in_place_would_be_lost(tmp_path: Path) -> None:
+    ran = kill_commands(tmp_path, "torn")
+    assert ran.returncode == 1
+    assert "FileDamaged" in ran.stderr

@@ -119,11 +119,24 @@ def test_bytes_that_are_no_statement_raise_nothing_else(data: bytes) -> None:
         decode_statement(data)
 
 
-@pytest.mark.parametrize("revoked", ['["bb", "aa"]', "[]"], ids=["not fingerprints", "control"])
-def test_revoked_fingerprints_are_fingerprints(revoked: str) -> None:
+ONE, TWO = ("11" * 32, "22" * 32)
+
+
+@pytest.mark.parametrize(
+    ("revoked", "sound"),
+    [
+        ('["bb"]', False),
+        (f'["{ONE.upper().replace("1", "A")}"]', False),
+        (f'["{TWO}","{ONE}"]', False),
+        (f'["{ONE}","{ONE}"]', False),
+        (f'["{ONE}","{TWO}"]', True),
+        ("[]", True),
+    ],
+)
+def test_revoked_fingerprints_are_sorted_fingerprints(revoked: str, sound: bool) -> None:
     text = f'{{"generation":0,"revoked":{revoked},"stated_at_ms":0,"user":"{public_key(USER).hex()}"}}'.encode()
     data = block(text) + sealing.sign(USER, TAG + text)
-    if revoked == "[]":
+    if sound:
         assert decode_statement(data)
     else:
         with pytest.raises(StatementInvalid):

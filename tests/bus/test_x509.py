@@ -38,6 +38,7 @@ def context(folder: Path, seed: bytes, own: TlsCertificates, trusted: bytes, *, 
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.check_hostname = False  # the key is what counts, and is compared by whoever dials
     made.verify_mode = ssl.CERT_REQUIRED
+    made.verify_flags |= ssl.VERIFY_X509_STRICT  # which newer versions of Python ask for by themselves
     made.load_verify_locations(cadata=trusted)
     key = Ed25519PrivateKey.from_private_bytes(seed)
     file = folder / f"{seed.hex()[:4]}-{server}.pem"

@@ -364,3 +364,33 @@ def test_the_command_loads_no_server_and_no_database(tmp_path: Path) -> None:
     loaded = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
     assert "parley.bus.chain" in loaded
     assert {"apsw", "starlette", "uvicorn", "httpx"}.isdisjoint(loaded)
+
+
+def test_a_person_reads_what_happened(on: On, tmp_path: Path) -> None:
+    made = on("first", "keygen")
+    assert "(its key is here)" in made.stdout
+    assert "Keep a copy of user.key" in made.stderr
+    assert on("first", "keygen").stderr == ""
+    asked = on("second", "request")
+    assert "was not let in yet" in on("second", "whoami").stdout
+    granted = on("first", "issue", asked.stdout.strip(), "--no-topics", "--calls", "2")
+    assert "on no topic, 2 messages to each peer, until" in granted.stderr
+    accepted = on("second", "accept", granted.stdout.strip())
+    assert accepted.stdout.startswith("This machine may act as agent on no topic")
+    assert "(its key is elsewhere)" in on("second", "whoami").stdout
+    agent = told(on("second", "whoami", "--json"))["agent"]
+    assert "Revoked: 1 key." in on("first", "revoke", agent).stderr
+    statement = on("first", "revoke", agent)
+    assert "Revoked before: 1 key." in statement.stderr
+    assert on("second", "accept", statement.stdout.strip()).stdout == "Stored: 1 key.\n"
+    assert on("second", "accept", statement.stdout.strip()).stdout == "This was known already.\n"
+    assert "but    it was revoked" in on("second", "whoami").stdout
+    other = on("first", "revoke", "ab" * 32, "--all")
+    assert "Revoked: 2 keys, and certificates before generation 1." in other.stderr
+    (tmp_path / "statement").write_text(other.stdout)
+    assert "revokes 2 keys" in on("second", "verify", tmp_path / "statement").stdout
+
+
+def test_a_file_that_is_not_there_is_named(on: On, tmp_path: Path) -> None:
+    assert "nothing-here" in on("first", "verify", tmp_path / "nothing-here").stderr
+    assert refused(on("first", "verify", tmp_path, "--json"), "SERVICE_UNAVAILABLE", 1)["reason"] == "io_error"

@@ -63,7 +63,7 @@ def request(clock: Clock | None = None) -> dict[str, Any]:
         make_key(home.agent_key)
         standing = load_standing(home)
     assert standing.agent_seed is not None
-    host = socket.gethostname()[: limits.AGENT_TEXT_CHARS_MAX]
+    host = "".join(filter(str.isprintable, socket.gethostname()))[: limits.AGENT_TEXT_CHARS_MAX]
     line = request_line(standing.agent_seed, host=host, now_ms=_now(clock))
     return {"request": line, "agent": _hex(standing.agent), "user": _hex(standing.user)}
 
