@@ -105,14 +105,20 @@ def test_asking_again_is_asking_with_the_same_key(on: On) -> None:
 
 def test_nothing_is_known_where_nothing_was_made(on: On, tmp_path: Path) -> None:
     refused(on("nowhere", "whoami", "--json"), "BUS_NO_IDENTITY", 4)
+    on("first", "keygen")
+    statement = on("first", "revoke", "--all").stdout.strip()
+    refused(on("nowhere", "accept", statement, "--json"), "BUS_NO_IDENTITY", 4)
+    refused(on("nowhere", "revoke", "--all", "--json"), "BUS_USER_KEY_MISSING", 4)
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_only_the_machine_with_the_user_key_lets_in_and_revokes(on: On) -> None:
+def test_only_the_machine_with_the_user_key_lets_in_and_revokes(on: On, tmp_path: Path) -> None:
     on("first", "keygen")
     let_in(on, "second")
     asked = on("third", "request").stdout.strip()
     refused(on("second", "issue", asked, "--json"), "BUS_USER_KEY_MISSING", 4)
+    refused(on("nowhere", "issue", asked, "--json"), "BUS_USER_KEY_MISSING", 4)
+    assert not (tmp_path / "nowhere").exists()
     refused(on("second", "revoke", "--all", "--json"), "BUS_USER_KEY_MISSING", 4)
 
 
@@ -220,7 +226,8 @@ def test_a_line_that_is_none_is_refused_by_its_reason(on: On, command: str, line
 def test_what_is_on_disk_and_damaged_is_named(on: On, tmp_path: Path) -> None:
     on("first", "keygen")
     on("first", "revoke", "--all")
-    for name in ("grant", "revocations", "agent.key", "user.key"):
+    let_in(on, "second")
+    for name in ("grant", "revocations", "agent.key", "user.key", "issued.json"):
         path = tmp_path / "first" / name
         kept = path.read_bytes()
         for damage in (kept[: len(kept) // 2], b"\xff" + kept[1:]):
@@ -285,6 +292,31 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ManualClock:
     """Time for the commands below, which are called without a command line."""
     monkeypatch.setenv("PARLEY_BUS_HOME", str(tmp_path / "first"))
     return ManualClock()
+
+
+def test_the_machine_with_the_user_key_knows_whom_it_let_in(
+    clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus.keygen("office", clock)
+    agents: list[str] = []
+    for days in (3, 1, 2):
+        monkeypatch.setenv("PARLEY_BUS_HOME", str(tmp_path / f"machine-{days}"))
+        asked = bus.request(clock)
+        agents.append(asked["agent"])
+        monkeypatch.setenv("PARLEY_BUS_HOME", str(tmp_path / "first"))
+        for role in ("old", "new"):
+            bus.issue(asked["request"], role=role, days=days, topics=(), no_topics=False, calls_max=None, clock=clock)
+    bus.revoke([agents[2]], everything=False, clock=clock)
+    found = bus.whoami(clock)["issued"]
+    assert [(each["agent"], each["role"], each["revoked"]) for each in found] == [
+        (agents[0], "new", False),
+        (agents[2], "new", True),
+        (agents[1], "new", False),
+    ]
+    clock.jump(2 * DAY)
+    asked = bus.request(clock)["request"]
+    bus.issue(asked, role="own", days=2, topics=(), no_topics=False, calls_max=None, clock=clock)
+    assert [each["role"] for each in bus.whoami(clock)["issued"]] == ["own", "new"]
 
 
 def test_the_machine_with_the_user_key_renews_itself_when_that_is_due(clock: ManualClock) -> None:

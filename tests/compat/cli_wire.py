@@ -324,6 +324,7 @@ def _bus(shell: Shell, folder: Path) -> None:
     shell.types("bus whoami")
     shell.types("bus issue", "parley-bus-request-1:cut", code=1)
     granted = shell.types("bus issue", asked["request"], "--topic", "build", "--calls", "9")
+    shell.types("bus whoami")
     stated = shell.types("bus revoke", granted["agent"], "--all")
     for line in (asked["request"], stated["statement"]):
         shell.types("bus verify", line)

@@ -23,6 +23,7 @@ VARYING = (
     (re.compile(r"process \d+"), "process N"),
     (re.compile(r"on port \d+"), "on port N"),
     (re.compile(r"calls itself [^,]+"), "calls itself HOST"),
+    (re.compile(r"(?<=\(builder, on )[^,]+"), "HOST"),
 )
 ID = re.compile(r"\b(?:(ch|topic|msg|att|in)_[a-z0-9]{12,}|[0-9a-f]{64}\b)")
 

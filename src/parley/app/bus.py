@@ -22,6 +22,7 @@ from parley.bus.enrolment import (
 )
 from parley.bus.fingerprint import Fingerprint, fingerprint_of, parse_fingerprint
 from parley.bus.home import BusHome, bus_home, locked, make_key
+from parley.bus.issued import Issued, keep_issued, read_issued
 from parley.bus.lines import read_line, split_lines
 from parley.bus.revocation import NOTHING_REVOKED, Statement, decode_statement, state
 from parley.bus.signed import Signed
@@ -79,21 +80,26 @@ def issue(
     clock: Clock | None = None,
 ) -> dict[str, Any]:
     """Lets in the machine that made the request, within these limits."""
-    standing, now_ms = load_standing(bus_home()), _now(clock)
-    user_seed = standing.require_user_seed()
+    home, now_ms = bus_home(), _now(clock)
     asked = read_request(line)
     agent_key = bytes.fromhex(asked.agent)
-    if fingerprint_of(agent_key) in standing.revocations.revoked:
-        raise Revoked("this key was revoked", key=_hex(fingerprint_of(agent_key)))
+    agent = fingerprint_of(agent_key)
     if topics and no_topics:
         raise InvalidInput("Name topics, or say that there are none, not both.", field="topics")
-    caveats = Caveats(
-        calls_max=calls_max,
-        expires_at_ms=min(now_ms + days * DAY_MS, limits.TIME_MS_MAX),
-        generation=standing.revocations.generation,
-        topics=topic_names(topics) if topics or no_topics else None,
-    )
-    grant = issue_grant(user_seed, agent_key, role=role, caveats=caveats, now_ms=now_ms)
+    load_standing(home).require_user_seed()  # before a lock makes a folder where there is none
+    with locked(home):
+        standing = load_standing(home)
+        if agent in standing.revocations.revoked:
+            raise Revoked("this key was revoked", key=agent.hex())
+        expires_at_ms = min(now_ms + days * DAY_MS, limits.TIME_MS_MAX)
+        caveats = Caveats(
+            calls_max=calls_max,
+            expires_at_ms=expires_at_ms,
+            generation=standing.revocations.generation,
+            topics=topic_names(topics) if topics or no_topics else None,
+        )
+        grant = issue_grant(standing.require_user_seed(), agent_key, role=role, caveats=caveats, now_ms=now_ms)
+        keep_issued(home, Issued(agent.hex(), asked.host, role, expires_at_ms), now_ms)
     return {"grant": grant.line(), "host": asked.host, **_allowed(standing.judge(grant, now_ms))}
 
 
@@ -101,6 +107,8 @@ def accept(line: str, clock: Clock | None = None) -> dict[str, Any]:
     """Stores a grant for this machine, or a statement of its user."""
     home, now_ms = bus_home(), _now(clock)
     kind = read_line(line, "grant", "statement").kind
+    if load_standing(home).agent is None:
+        raise NoIdentity("this machine has not asked to be let in")
     with locked(home):
         standing = load_standing(home)
         accepted = (
@@ -115,6 +123,7 @@ def revoke(names: Sequence[str], *, everything: bool, clock: Clock | None = None
         raise InvalidInput("Whom? Name fingerprints, or give --all.", field="fingerprint")
     home, now_ms = bus_home(), _now(clock)
     wanted = [parse_fingerprint(name) for name in names]
+    load_standing(home).require_user_seed()
     with locked(home):
         standing = load_standing(home)
         user_seed = standing.require_user_seed()
@@ -122,11 +131,10 @@ def revoke(names: Sequence[str], *, everything: bool, clock: Clock | None = None
         new = state(user_seed, known, wanted, next_generation=everything, now_ms=now_ms)
         merged = known.merge(new)
         keep_revocations(home, merged)
-        after = standing._replace(revocations=merged)
         own = standing.agent is not None and standing.agent not in merged.revoked
         if everything and own and standing.grant is not None:  # who holds the user key revokes the others
             keep_grant(home, renewed(user_seed, standing.grant, generation=merged.generation, now_ms=now_ms))
-    (newest,) = after.revocations.statements
+    (newest,) = merged.statements
     return {"statement": statement_line(newest), "changed": merged is not known, **_stated(newest)}
 
 
@@ -155,8 +163,6 @@ def _keep_certified(home: BusHome, standing: Standing, role: str, now_ms: int) -
 
 
 def _accept_grant(home: BusHome, standing: Standing, line: str, now_ms: int) -> dict[str, Any]:
-    if standing.agent_seed is None:
-        raise NoIdentity("this machine has not asked for a certificate")
     grant = read_grant(line)
     authority = standing.judge(grant, now_ms)
     standing.require_own(grant)
@@ -197,6 +203,17 @@ def _report(home: BusHome, standing: Standing, now_ms: int) -> dict[str, Any]:
         "certificate": _certificate(standing.grant),
         "generation": standing.revocations.generation,
         "revoked": len(standing.revocations.revoked),
+        "issued": [_issued(each, standing) for each in read_issued(home)],
+    }
+
+
+def _issued(each: Issued, standing: Standing) -> dict[str, Any]:
+    return {
+        "agent": each.agent,
+        "host": each.host,
+        "role": each.role,
+        "expires_at": iso(each.expires_at_ms),
+        "revoked": bytes.fromhex(each.agent) in standing.revocations.revoked,
     }
 
 

@@ -58,6 +58,10 @@ class BusHome:
         return self.root / "revocations"
 
     @property
+    def issued(self) -> Path:
+        return self.root / "issued.json"
+
+    @property
     def lock(self) -> Path:
         return self.root / "lock"
 

@@ -36,7 +36,10 @@ def keygen(call: Call, role: _RoleOption = "agent") -> None:
 
 @command(app, "whoami")
 def whoami(call: Call) -> None:
-    """Show whose machine this is, which agent, and what it may do until when."""
+    """Show whose machine this is, which agent, and what it may do until when.
+
+    Where the user key is, it also lists the machines that were let in there.
+    """
     found = load_app("bus").whoami()
     if call.json:
         call.out.data(found)
@@ -169,6 +172,9 @@ def _tell(call: Call, found: dict[str, Any]) -> None:
         out.line(f"may    {_may(found['certificate'])}")
     if found["standing"] != "valid":
         out.line(f"but    {_BUT[found['standing']]}")
+    for each in found["issued"]:
+        end = "revoked" if each["revoked"] else f"until {each['expires_at']}"
+        out.line(f"let in {each['agent']} ({each['role']}, on {each['host']}, {end})")
     out.line(f"folder {found['folder']}")
 
 
