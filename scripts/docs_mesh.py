@@ -16,12 +16,12 @@ def broker_errors() -> str:
     return errors("broker")
 
 
-def bus_errors() -> str:
-    """Every error of the bus, whether a peer is told of it or not."""
+def bus_errors(of_stores: bool = False) -> str:
+    """The errors of the bus, whether a peer is told of them or not: those of its stores, or the others."""
     rows = (
         (code(each.code), int(each.exit_code), "yes" if each.transient else "no", sentence(each.__doc__), each.hint)
         for each in registry().errors
-        if each.spoken_by == "bus"
+        if each.spoken_by == "bus" and issubclass(each, StoreError) == of_stores
     )
     return table("code|exit code|transient|what it means|what to do", rows)
 
@@ -32,15 +32,6 @@ def daemon_errors() -> str:
 
 def daemon_local_errors() -> str:
     return local_errors("daemon")
-
-
-def bus_store_errors() -> str:
-    rows = (
-        (code(each.code), int(each.exit_code), "yes" if each.transient else "no", sentence(each.__doc__), each.hint)
-        for each in registry().errors
-        if issubclass(each, StoreError)
-    )
-    return table("code|exit code|transient|what it means|what to do", rows)
 
 
 def daemon_routes() -> str:
@@ -164,7 +155,7 @@ def broker_checks() -> str:
 PARTS = {
     "bus-errors": bus_errors,
     "broker-errors": broker_errors,
-    "bus-store-errors": bus_store_errors,
+    "bus-store-errors": lambda: bus_errors(of_stores=True),
     "broker-close-codes": broker_close_codes,
     "broker-frames": broker_frames,
     "daemon-errors": daemon_errors,

@@ -1,8 +1,8 @@
 """The bus: agents of one user on a LAN with no server between them. Keys and trust, envelopes that prove them, and what
 each agent keeps.
 
-With keys on disk (`home`) it touches the machine. ``parley.bus.sqlite_store`` holds the durable store; it is imported by
-whoever wants one, since it loads SQLite. Everything else here is pure.
+``home`` has keys on disk, and ``sqlite_store`` the durable store, imported by whoever wants one, since it loads SQLite.
+Everything else here is pure.
 """
 
 from parley.bus.caveats import EVERYTHING, Caveats, topic_names

@@ -1,5 +1,4 @@
-"""What only the bus fails with: its keys and certificates, the lines by which machines enrol, its envelopes, and what an
-agent keeps.
+"""What only the bus fails with: its keys and certificates, the lines that enrol a machine, its envelopes, its stores.
 
 Every error of the bus is a ``BusError``, so a caller can catch them together. Those of a store are its own; of the
 others the second parent says which branch of the tree of ``errors`` each belongs to::
