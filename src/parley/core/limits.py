@@ -101,6 +101,14 @@ INVITE_TEXT_CHARS_MAX: Final = 500
 """A mesh's name, or the address of its broker."""
 INVITE_USES_MAX: Final = 10_000
 """Members that one invite may let in; more is what another invite is for."""
+ROSTER_ENTRY_BYTES_MAX: Final = 4_096
+"""An entry of a roster is read by everybody for ever; what is longer comes as several."""
+CHECKPOINT_ENTRIES_MIN: Final = 1_000
+"""Entries between two checkpoints of a roster: each costs every reader a hash over all members."""
+EPHEMERAL_MS_MAX: Final = 24 * 3_600_000
+"""How far ahead an ephemeral membership may end: who is not renewed for a day is gone."""
+NAME_KEPT_MS: Final = 30 * 24 * 3_600_000
+"""How long nobody else is called what a member was called, so that no message reaches the wrong one by habit."""
 MESSAGE_META_BYTES_MAX: Final = 4_096
 """What a sender lets everybody see is a label, not a payload."""
 SEALED_META_BYTES_MAX: Final = 32_768
