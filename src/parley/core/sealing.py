@@ -94,12 +94,12 @@ def seal_direct(
     text: bytes, context: Context, *, sender_seed: bytes, recipient: bytes, random: Random = secrets.token_bytes
 ) -> bytes:
     """A message that the recipient alone can open. Raises ``InvalidInput`` when ``recipient`` is no public key."""
-    return _box(text, _digest(_MESSAGE, context), sender_seed, recipient, random)
+    return box(text, bound_to(_MESSAGE, context), sender_seed, recipient, random)
 
 
 def open_direct(sealed: bytes, context: Context, *, recipient_seed: bytes) -> bytes | None:
     """The text of a direct message; its sender is the context's."""
-    return _unbox(sealed, _digest(_MESSAGE, context), recipient_seed, _from_hex(context.sender))
+    return unbox(sealed, bound_to(_MESSAGE, context), recipient_seed, _from_hex(context.sender))
 
 
 def can_be_sealed_to(public: bytes) -> bool:
@@ -115,23 +115,12 @@ def can_be_sealed_to(public: bytes) -> bool:
 
 def seal_shared(text: bytes, context: Context, *, mesh_key: bytes, random: Random = secrets.token_bytes) -> bytes:
     """A message that every member can open who has the mesh key of the epoch."""
-    from nacl import bindings
-
-    nonce = random(NONCE_BYTES)
-    return nonce + bindings.crypto_secretbox(text, nonce, _message_key(mesh_key, context))
+    return lock(text, _message_key(mesh_key, context), random)
 
 
 def open_shared(sealed: bytes, context: Context, *, mesh_key: bytes) -> bytes | None:
     """The text, if it was sealed under this mesh key and context."""
-    from nacl import bindings, exceptions
-
-    if len(sealed) < SHARED_OVERHEAD_BYTES:
-        return None
-    nonce, ciphertext = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
-    try:
-        return bindings.crypto_secretbox_open(ciphertext, nonce, _message_key(mesh_key, context))
-    except exceptions.CryptoError:
-        return None
+    return unlock(sealed, _message_key(mesh_key, context))
 
 
 def seal_mesh_key(
@@ -144,14 +133,64 @@ def seal_mesh_key(
     random: Random = secrets.token_bytes,
 ) -> bytes:
     """The mesh key of an epoch, from a member who has it to one who does not yet."""
-    digest = _digest(_MESH_KEY, (mesh_id, key_epoch, public_key(sender_seed).hex()))
-    return _box(mesh_key, digest, sender_seed, recipient, random)
+    digest = bound_to(_MESH_KEY, (mesh_id, key_epoch, public_key(sender_seed).hex()))
+    return box(mesh_key, digest, sender_seed, recipient, random)
 
 
 def open_mesh_key(sealed: bytes, *, mesh_id: str, key_epoch: int, sender: bytes, recipient_seed: bytes) -> bytes | None:
     """The mesh key that this sender sealed. Whether the sender is to be believed is for the caller to know."""
-    opened = _unbox(sealed, _digest(_MESH_KEY, (mesh_id, key_epoch, sender.hex())), recipient_seed, sender)
+    opened = unbox(sealed, bound_to(_MESH_KEY, (mesh_id, key_epoch, sender.hex())), recipient_seed, sender)
     return opened if opened is not None and len(opened) == KEY_BYTES else None
+
+
+def box(text: bytes, digest: bytes, seed: bytes, recipient: bytes, random: Random) -> bytes:
+    """The text from one key's owner to another's, bound to the digest. Raises ``InvalidInput`` for no key."""
+    from nacl import bindings
+
+    secret = _shared_secret(seed, recipient)
+    if secret is None:
+        raise InvalidInput("the recipient's public key is not one that can be sealed to", field="recipient")
+    nonce = random(NONCE_BYTES)
+    return nonce + bindings.crypto_box_afternm(digest + text, nonce, secret)
+
+
+def unbox(sealed: bytes, digest: bytes, seed: bytes, sender: bytes) -> bytes | None:
+    """The text of a ``box`` from this sender that is bound to this digest."""
+    from nacl import bindings, exceptions
+
+    secret = _shared_secret(seed, sender)
+    if secret is None or len(sealed) < DIRECT_OVERHEAD_BYTES:
+        return None
+    try:
+        opened = bindings.crypto_box_open_afternm(sealed[NONCE_BYTES:], sealed[:NONCE_BYTES], secret)
+    except exceptions.CryptoError:
+        return None
+    return opened[_DIGEST_BYTES:] if hmac.compare_digest(opened[:_DIGEST_BYTES], digest) else None
+
+
+def lock(text: bytes, key: bytes, random: Random) -> bytes:
+    """The text under a key that several have."""
+    from nacl import bindings
+
+    nonce = random(NONCE_BYTES)
+    return nonce + bindings.crypto_secretbox(text, nonce, key)
+
+
+def unlock(locked: bytes, key: bytes) -> bytes | None:
+    """The text that was locked under this key."""
+    from nacl import bindings, exceptions
+
+    if len(locked) < SHARED_OVERHEAD_BYTES:
+        return None
+    try:
+        return bindings.crypto_secretbox_open(locked[NONCE_BYTES:], locked[:NONCE_BYTES], key)
+    except exceptions.CryptoError:
+        return None
+
+
+def bound_to(purpose: str, parts: tuple[str | int, ...]) -> bytes:
+    """One digest for a purpose and its parts, to bind a seal or a signature to them."""
+    return hashlib.blake2b(canonical_json([purpose, *parts]), digest_size=_DIGEST_BYTES).digest()
 
 
 def derive_key(key: bytes, purpose: str, *parts: str | int) -> bytes:
@@ -184,10 +223,6 @@ def _message_key(mesh_key: bytes, context: Context) -> bytes:
     return derive_key(mesh_key, _MESSAGE, *context)
 
 
-def _digest(purpose: str, parts: tuple[str | int, ...]) -> bytes:
-    return hashlib.blake2b(canonical_json([purpose, *parts]), digest_size=_DIGEST_BYTES).digest()
-
-
 @lru_cache(_SECRETS_CACHED)
 def _shared_secret(seed: bytes, other: bytes) -> bytes | None:
     """What a box between the two is sealed with; None when ``other`` is no point that a key could be."""
@@ -201,29 +236,6 @@ def _shared_secret(seed: bytes, other: bytes) -> bytes | None:
         return bindings.crypto_box_beforenm(theirs, ours)
     except exceptions.CryptoError:
         return None
-
-
-def _box(text: bytes, digest: bytes, seed: bytes, recipient: bytes, random: Random) -> bytes:
-    from nacl import bindings
-
-    secret = _shared_secret(seed, recipient)
-    if secret is None:
-        raise InvalidInput("the recipient's public key is not one that can be sealed to", field="recipient")
-    nonce = random(NONCE_BYTES)
-    return nonce + bindings.crypto_box_afternm(digest + text, nonce, secret)
-
-
-def _unbox(sealed: bytes, digest: bytes, seed: bytes, sender: bytes) -> bytes | None:
-    from nacl import bindings, exceptions
-
-    secret = _shared_secret(seed, sender)
-    if secret is None or len(sealed) < DIRECT_OVERHEAD_BYTES:
-        return None
-    try:
-        opened = bindings.crypto_box_open_afternm(sealed[NONCE_BYTES:], sealed[:NONCE_BYTES], secret)
-    except exceptions.CryptoError:
-        return None
-    return opened[_DIGEST_BYTES:] if hmac.compare_digest(opened[:_DIGEST_BYTES], digest) else None
 
 
 def _from_hex(text: str) -> bytes:

@@ -1,7 +1,10 @@
 """What each kind of entry does, who may write it, and when it is refused."""
 
+import hashlib
+
 import pytest
 from msgspec.structs import replace
+from nacl import bindings
 
 from parley.core import sealing
 from parley.core.limits import NAME_KEPT_MS
@@ -177,6 +180,39 @@ def test_nobody_takes_a_key_that_is_not_theirs() -> None:
     assert town.try_to("bob", "rotate", stolen) == "bad_signature"
     taken = entries.Rotate(key_of("ada"), False, "00" * 64)
     assert town.try_to("bob", "rotate", taken) == "key_taken"
+
+
+def test_a_key_that_signs_and_cannot_be_sealed_to_is_nobodys() -> None:
+    town = Town()
+    town.join("bob")
+    mixed, signature = signed_by_a_mixed_key(b"anything")
+    assert sealing.verify(mixed, signature, b"anything")
+    assert not sealing.can_be_sealed_to(mixed)
+    assert town.try_to("bob", "rotate", entries.Rotate(mixed.hex(), False, "00" * 64)) == "bad_key"
+    old = Town()
+    old.do("ada", "broker", entries.NameBroker(key_of("broker")))
+    assert (
+        old.try_to("ada", "adopt", entries.Adopt([entries.Adopted("mem_1", mixed.hex(), "eve", "member")])) == "bad_key"
+    )
+
+
+def signed_by_a_mixed_key(data: bytes) -> tuple[bytes, bytes]:
+    """A public key with a part of small order, and a signature by it: the sum of a key and a point of order eight.
+
+    A signature fits it as soon as the hash that it is multiplied with is a multiple of eight.
+    """
+    small = bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05")
+    secret = hashlib.sha512(b"mixed").digest()
+    scalar = bindings.crypto_core_ed25519_scalar_reduce(secret)
+    public = bindings.crypto_core_ed25519_add(bindings.crypto_scalarmult_ed25519_base_noclamp(scalar), small)
+    for attempt in range(256):
+        nonce = bindings.crypto_core_ed25519_scalar_reduce(hashlib.sha512(secret + bytes([attempt])).digest())
+        point = bindings.crypto_scalarmult_ed25519_base_noclamp(nonce)
+        challenge = bindings.crypto_core_ed25519_scalar_reduce(hashlib.sha512(point + public + data).digest())
+        if int.from_bytes(challenge, "little") % 8 == 0:
+            product = bindings.crypto_core_ed25519_scalar_mul(challenge, scalar)
+            return public, point + bindings.crypto_core_ed25519_scalar_add(nonce, product)
+    raise AssertionError("no signature fits")
 
 
 def test_who_left_may_come_back_under_its_key_and_name_as_another_member() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from msgspec.structs import replace
 
+from parley.core import sealing
 from parley.core.errors import InvalidInput
 from parley.core.limits import CHECKPOINT_ENTRIES_MIN, EPHEMERAL_MS_MAX, INVITE_USES_MAX, NAME_KEPT_MS
 from parley.core.roster import entries as are
@@ -69,6 +70,7 @@ def _begin(entry: Entry) -> State:
         _refuse("upgrade_needed", f"the mesh has rules of version {body.rules}; this Parley knows {RULES}")
     if entry.by != body.key or not are.is_signed(entry, body.key, ""):
         _refuse("bad_signature", "the founder did not sign this")
+    _check_key(body.key)
     if body.name in RESERVED:
         _refuse("name_reserved", f"nobody can be called {body.name}")
     founder = Member(member_id(entry), body.key, body.name, "owner", (0, 0), 0, entry.at)
@@ -182,7 +184,14 @@ def _check_invite(state: State, invite: Invite, issuer: Member, at: int) -> None
         _refuse("invite_used", "the invite has let in as many as it says")
 
 
+def _check_key(key: str) -> None:
+    """Everybody has to seal the mesh's keys to every member: a key that signs and nothing else would stop them."""
+    if not sealing.can_be_sealed_to(bytes.fromhex(key)):
+        _refuse("bad_key", "nothing can be sealed to this key")
+
+
 def _check_joining_key(state: State, key: str) -> None:
+    _check_key(key)
     known = state.with_key(key)
     if known is None:
         return
@@ -215,6 +224,7 @@ def _renew(state: State, entry: Entry, author: Member, body: are.Renew) -> State
 
 
 def _rotate(state: State, entry: Entry, author: Member, body: are.Rotate) -> State:
+    _check_key(body.key)
     if body.key in state.keys:
         _refuse("key_taken", "the key is or was a member's")
     if not are.is_rotation_countersigned(body, author.id, author.key, state.fingerprint):
@@ -310,7 +320,7 @@ def _name_broker(state: State, entry: Entry, author: Member, body: are.NameBroke
     _check_rank(author, "owner")
     if body.key == state.broker:
         _refuse("unchanged", "the mesh is at this broker")
-    return replace(state, broker=body.key)
+    return replace(state, brokers={**state.brokers, entry.n: body.key})
 
 
 def _adopt(state: State, entry: Entry, author: Member, body: are.Adopt) -> State:
@@ -329,6 +339,7 @@ def _adopted(state: State, entry: Entry, each: are.Adopted, since: tuple[int, in
         if each.role != "owner":
             _refuse("not_allowed", "who founds a mesh is an owner of it")
         return _renumber(state, founder, each, since)
+    _check_key(each.key)
     if each.key in state.keys:
         _refuse("key_taken", f"the key of {each.id} is listed twice")
     member = Member(each.id, each.key, each.name, each.role, since, entry.n, entry.at)

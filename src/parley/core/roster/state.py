@@ -88,8 +88,8 @@ class State(msgspec.Struct, frozen=True):
     names: dict[str, str]
     """The active members by name."""
     given_up: dict[str, GivenUp] = {}
-    broker: str = ""
-    """The key of the broker that carries the mesh; empty for a mesh that no broker has."""
+    brokers: dict[int, str] = {}
+    """The keys of the brokers that carried the mesh, by the entry that named each."""
     may_adopt: bool = False
     """Whether members of an older mesh may be listed now."""
     epochs: dict[int, EpochKey] = {}
@@ -106,6 +106,15 @@ class State(msgspec.Struct, frozen=True):
     def epoch(self) -> int:
         """The newest key epoch; 0 before there is one."""
         return len(self.epochs)
+
+    @property
+    def broker(self) -> str:
+        """The key of the broker that carries the mesh; empty for a mesh that no broker has."""
+        return self.broker_at(self.n)
+
+    def broker_at(self, n: int) -> str:
+        """The key of the broker that was to sign heads at this entry."""
+        return self.brokers[max(named)] if (named := [each for each in self.brokers if each <= n]) else ""
 
     def active(self) -> list[Member]:
         return [self.members[each] for each in self.names.values()]
