@@ -26,7 +26,7 @@ from parley.client import Client, EventEnvelope, FileCursor, MessageCreated
 from parley.core.exits import Exit
 from parley.sandbox import missing
 from scripts.demo_mesh import MeshAct
-from scripts.stage import DIM, RESET, cleaning_up, end_on_signals, say, scene, show_command
+from scripts.stage import DIM, RESET, end_on_signals, say, scene, show_command, undisturbed
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "build" / "demo-topic.png"
@@ -102,7 +102,7 @@ class Demo:
             with Client.connect(self.root, sender="demo") as client:
                 good = self.story(client)
         finally:
-            with cleaning_up():
+            with undisturbed():
                 self.stop_agents()
                 scene("The hub stops: it drains, checkpoints and cleans up after itself")
                 self.parley("down")
@@ -279,7 +279,8 @@ class Demo:
 
     def start_agent(self, name: str) -> None:
         command = [sys.executable, "-m", "scripts.demo", name, str(self.root), self.channel, self.topic]
-        self.agents[name] = subprocess.Popen(command, cwd=ROOT)
+        with undisturbed():
+            self.agents[name] = subprocess.Popen(command, cwd=ROOT)
 
     def stop_agents(self) -> None:
         for process in self.agents.values():

@@ -19,7 +19,7 @@ from bench.load.ports import lasting_port
 from parley.app.services import CI_VARIABLES
 from parley.client.daemon import DaemonClient
 from parley.wire.daemon_home import DaemonHome
-from scripts.stage import DIM, RESET, cleaning_up, say, scene, show_command
+from scripts.stage import DIM, RESET, say, scene, show_command, undisturbed
 
 MESSAGES = 60
 BROKER_DIES_AT, BERT_LEAVES_AT = 20, 40
@@ -46,7 +46,7 @@ class MeshAct:
             self.stream()
             return self.verdict()
         finally:
-            with cleaning_up():
+            with undisturbed():
                 for who in ("ada", "bert"):
                     self.parley_as(who, "daemon", "down")
                 self.stop_broker()
@@ -136,13 +136,14 @@ class MeshAct:
         arguments = ("broker", "up", "--port", str(self.port))
         show_command(arguments)
         log = (self.folder / "broker" / "log").open("ab")
-        self.broker = subprocess.Popen(
-            [sys.executable, "-m", "parley", *arguments, "--folder", str(self.folder / "broker"), "--json"],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env=self.environment("broker"),
-        )
+        with undisturbed():
+            self.broker = subprocess.Popen(
+                [sys.executable, "-m", "parley", *arguments, "--folder", str(self.folder / "broker"), "--json"],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=self.environment("broker"),
+            )
         log.close()
         assert self.broker.stdout is not None
         told = ""

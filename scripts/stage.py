@@ -17,8 +17,8 @@ def end_on_signals() -> None:
 
 
 @contextmanager
-def cleaning_up() -> Generator[None]:
-    """Lets what is stopped here be stopped. A signal that comes meanwhile ends the demo after it."""
+def undisturbed() -> Generator[None]:
+    """Lets what starts or stops here do so, and be known. A signal that comes meanwhile ends the demo after it."""
     came: list[int] = []
     before = [(number, signal.signal(number, lambda number, frame: came.append(number))) for number in ENDINGS]
     try:
