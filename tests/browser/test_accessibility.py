@@ -46,14 +46,15 @@ def story(hub: PageHub) -> Room:
 
 
 @contextmanager
-def opened(window: Window, press: Callable[[], None], role: str = "dialog") -> Iterator[None]:
+def opened(window: Window, name: str, press: Callable[[], None], role: str = "dialog") -> Iterator[None]:
     """Opens something that Escape closes."""
     press()
     overlay = window.page.get_by_role(role)  # pyright: ignore[reportArgumentType]
-    expect(overlay).to_be_visible()
+    focus = window.page.evaluate("() => `${document.hasFocus()}, ${document.activeElement?.outerHTML.slice(0, 80)}`")
+    expect(overlay, f"{name} did not open; the focus was: {focus}").to_be_visible()
     yield
     window.page.keyboard.press("Escape")
-    expect(overlay).to_have_count(0)
+    expect(overlay, f"{name} did not close").to_have_count(0)
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -97,10 +98,11 @@ def test_axe_finds_nothing_serious_in_what_opens_above_a_view(
         "history": lambda: window.choose(first, "History"),
         "move": lambda: window.choose(first, "Move…"),
     }.items():
-        with opened(window, press):
+        with opened(window, name, press):
             found[name] = faults(window)
     window.message(first).hover()
-    with opened(window, lambda: window.message(first).get_by_role("button", name="More actions").click(), "menu"):
+    more = window.message(first).get_by_role("button", name="More actions")
+    with opened(window, "menu", more.click, "menu"):
         found["menu"] = faults(window)
     window.choose(first, "Edit")
     found["editor"] = faults(window)
