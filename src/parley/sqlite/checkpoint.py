@@ -157,12 +157,12 @@ class Checkpointer:
         written = self._written_bytes
         if written != self._written_at_poll:
             self._written_at_poll, self._changed_at = written, now
-        written_since = written - self._written_at_run
-        if not self._unmoved(written_since):
+        written_since, size = written - self._written_at_run, self.wal_bytes
+        if not self._unmoved(size, written_since):
             self._waiting_since = None
         elif self._waiting_since is None:
             self._waiting_since = now
-        mode = self._due(now, written_since)
+        mode = self._due(now, size, written_since)
         if mode is None:
             return None
         self._ran_at, self._written_at_run = now, written
@@ -190,24 +190,24 @@ class Checkpointer:
         except ShuttingDown:  # the end of a life empties the log anyway
             return CheckpointResult(mode, -1, 0)
 
-    def _due(self, now: float, written_since: int) -> Mode | None:
+    def _due(self, now: float, size: int, written_since: int) -> Mode | None:
         """The checkpoint that is due. What a reader prevented is tried again after the interval."""
-        if self.wal_bytes == 0:
+        if size == 0:
             return None
-        if self._wal_bytes_max is not None and self.wal_bytes > self._wal_bytes_max:
+        if self._wal_bytes_max is not None and size > self._wal_bytes_max:
             return "truncate" if now - self._ran_at >= OVER_LIMIT_SECONDS else None
         interval_over = now - self._ran_at >= self._interval_seconds
         if now - self._changed_at >= self._idle_seconds and (interval_over or written_since):
             return "truncate"
         if written_since >= self._wal_bytes_step:
-            if self.wal_bytes >= BLOATED * self._wal_bytes_step:
+            if size >= BLOATED * self._wal_bytes_step:
                 return "truncate"
             return "restart" if self._log_bytes >= OVERGROWN * self._wal_bytes_step else "passive"
-        return "passive" if interval_over and self._unmoved(written_since) else None
+        return "passive" if interval_over and self._unmoved(size, written_since) else None
 
-    def _unmoved(self, written_since: int) -> bool:
-        """Whether the log may hold commits that are not in the database."""
-        return self.wal_bytes > 0 and (written_since > 0 or self.last is None or not self.last.complete)
+    def _unmoved(self, size: int, written_since: int) -> bool:
+        """Whether a log of this size may hold commits that are not in the database."""
+        return size > 0 and (written_since > 0 or self.last is None or not self.last.complete)
 
     def _record(self, result: CheckpointResult) -> CheckpointResult:
         self.last = result
