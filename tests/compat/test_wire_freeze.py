@@ -49,7 +49,7 @@ def tap(world: World) -> Iterator[Tap]:
 
 @pytest.fixture(scope="module")
 def bob(world: World, tap: Tap) -> Home:
-    """A member whose daemon reaches the broker through the tap."""
+    """A member whose daemon reaches the broker through the tap, and of whom the others are told something."""
     made = world.home("bob")
     made.asks("mesh", "join", world.invite(), "--name", "bob")
     memberships = made.folder / "memberships.json"
@@ -57,6 +57,8 @@ def bob(world: World, tap: Tap) -> Home:
     memberships.write_text(memberships.read_text().replace(broker_url, tap.url))
     assert made.types("daemon", "up").code == 0
     made.has_key()
+    with made.client() as client:
+        client.profile(status="idle", title="engineer")
     world.ann.asks("mesh", "create", "side", "--broker", world.process.http, "--name", "ann")
     return made
 
