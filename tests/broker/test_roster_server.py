@@ -13,7 +13,7 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
-from parley.broker.session import ENDED, HELLO, PROTOCOL_ERROR, UPGRADE
+from parley.broker.session import ENDED, FAILED, HELLO, PROTOCOL_ERROR, UPGRADE
 from parley.core import sealing
 from parley.core.roster import entries
 from parley.core.roster.entries import entry_hash
@@ -192,6 +192,63 @@ async def test_what_was_appended_outlives_the_broker(tmp_path: Path, postgresql:
             async with as_member(mesh, "ada") as ada:
                 assert (await ada.append(mesh.town.state.n, rename))["appended"]
             assert process.stop() == 0
+
+
+async def test_two_brokers_on_one_database_carry_one_roster(tmp_path: Path, postgresql: Server) -> None:
+    store = ("--store", postgresql.new_url())
+    with broker(tmp_path / "one", *store) as one, broker(tmp_path / "two", *store) as two:
+        mesh = RosterMesh(one)
+        assert mesh.found().status_code == 201
+        for name in ("bob", "cid"):
+            await join(mesh, name, mesh.town.invite("ada"))
+        async with as_member(mesh, "ada") as ada:
+            mesh.process = two
+            async with as_member(mesh, "bob") as bob, as_member(mesh, "cid") as cid:
+                assert is_known(mesh, bob.welcome.roster.head)
+                remove, key = mesh.removal("ada", "bob")
+                answer = await ada.append(mesh.town.state.n, remove, key)
+                assert answer["appended"]
+                assert await bob.closed_with() == ENDED, "at the other broker"
+                while (notice := await cid.hear(Notice)).name != "roster_head":
+                    pass
+                assert notice.data == answer["head"]
+                mesh.grow(remove, key)
+                assert (await cid.request("roster_read"))["entries"] == texts(mesh.town.log)
+
+
+async def test_a_restored_broker_is_told_what_it_lost_and_goes_on_when_an_owner_says_so(tmp_path: Path) -> None:
+    folder, copy = tmp_path / "broker", tmp_path / "copy.bak"
+
+    def parley(*words: str) -> None:
+        argv = [sys.executable, "-P", "-m", "parley", "broker", *words, "--folder", str(folder)]
+        subprocess.run(argv, capture_output=True, check=True)
+
+    with broker(folder) as process:
+        mesh = RosterMesh(process)
+        assert mesh.found().status_code == 201
+        await join(mesh, "bob", mesh.town.invite("ada"))
+        parley("backup", str(copy))
+        remove, key = mesh.removal("ada", "bob")
+        async with as_member(mesh, "ada") as ada:
+            newest = Head(**(await ada.append(2, remove, key))["head"])
+        mesh.grow(remove, key)
+        assert process.stop() == 0
+    parley("restore", str(copy), "--force")
+    with broker(folder) as process:
+        mesh.process = process
+        joiner = mesh.town.invite("ada")
+        mesh.town.seeds["eve"] = seed_of("eve")
+        assert await refused(mesh, "eve", invite=joiner) == ("ROSTER_RESTORING", FAILED)
+        async with as_member(mesh, "bob", head=newest) as bob:
+            assert (bob.welcome.roster.restoring, bob.welcome.roster.told) == (True, newest)
+            rename = mesh.town.entry("bob", "rename", entries.Rename("rob"))
+            assert await problem(bob, "roster_append", after=2, entries=texts([rename])) == "ROSTER_RESTORING"
+        async with as_member(mesh, "ada") as ada:
+            assert ada.welcome.roster.told == newest
+            lost = {"after": 2, "entries": texts([remove, key]), "confirmed": newest.hash}
+            assert (await ada.request("roster_confirm", **lost))["restoring"] is False
+            assert is_known(mesh, await ada.head())
+        assert await refused(mesh, "bob") == ("MEMBERSHIP_ENDED", ENDED)
 
 
 def test_the_check_judges_every_roster(tmp_path: Path) -> None:

@@ -85,11 +85,16 @@ def keep_snapshot(tx: Tx, mesh_id: str, steps: Sequence[Step]) -> None:
     state = steps[-1].state
     _memory.keep(state)
     if state.n // SNAPSHOT_ENTRIES > (steps[0].state.n - 1) // SNAPSHOT_ENTRIES:
-        tx.run(
-            "INSERT INTO roster_snapshot (mesh_id, n, state) VALUES (?, ?, ?)"
-            " ON CONFLICT (mesh_id) DO UPDATE SET n = excluded.n, state = excluded.state",
-            *(mesh_id, state.n, msgspec.json.encode(state)),
-        )
+        write_snapshot(tx, mesh_id, state)
+
+
+def write_snapshot(tx: Tx, mesh_id: str, state: State) -> None:
+    """Puts it in the place of the one before."""
+    tx.run(
+        "INSERT INTO roster_snapshot (mesh_id, n, state) VALUES (?, ?, ?)"
+        " ON CONFLICT (mesh_id) DO UPDATE SET n = excluded.n, state = excluded.state",
+        *(mesh_id, state.n, msgspec.json.encode(state)),
+    )
 
 
 def snapshot_of(tx: Tx, mesh_id: str) -> State | None:
