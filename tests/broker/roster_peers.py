@@ -20,6 +20,24 @@ from tests.conformance.broker.rostered import texts
 from tests.core.roster.town import Town, key_body
 
 
+def signed_hello(town: Town, mesh_id: str, name: str, challenge: Challenge, /, **changes: Any) -> RosterHello:
+    """A hello as the member's daemon, or the bearer of an invite, says it; ``changes`` are made before it signs."""
+    seed, invite = town.seeds[name], changes.get("invite")
+    values: dict[str, Any] = {
+        "mesh_id": mesh_id,
+        "fingerprint": town.state.fingerprint,
+        "pubkey": sealing.public_key(seed).hex(),
+        "signature": "0" * 128,
+        "instance_id": "i1",
+        "member_id": town.ids.get(name),
+        **changes,
+    }
+    bare = RosterHello(**values)
+    said = roster_hello_bytes(nonce=challenge.nonce, broker_id=challenge.broker_id, hello=bare)
+    by_invite = None if invite is None else sealing.sign(town.secrets[invite.id], said).hex()
+    return replace(bare, signature=sealing.sign(seed, said).hex(), invite_signature=by_invite)
+
+
 class RosterMesh:
     """Ada's mesh at a broker, and the copy of its roster that all of the tests' people share."""
 
@@ -47,21 +65,7 @@ class RosterMesh:
         return answer
 
     def hello(self, name: str, challenge: Challenge, **changes: Any) -> RosterHello:
-        """A hello as the member's daemon, or the bearer of an invite, says it; ``changes`` are made before it signs."""
-        seed, invite = self.town.seeds[name], changes.get("invite")
-        values: dict[str, Any] = {
-            "mesh_id": self.mesh_id,
-            "fingerprint": self.town.state.fingerprint,
-            "pubkey": sealing.public_key(seed).hex(),
-            "signature": "0" * 128,
-            "instance_id": "i1",
-            "member_id": self.town.ids.get(name),
-            **changes,
-        }
-        bare = RosterHello(**values)
-        said = roster_hello_bytes(nonce=challenge.nonce, broker_id=challenge.broker_id, hello=bare)
-        by_invite = None if invite is None else sealing.sign(self.town.secrets[invite.id], said).hex()
-        return replace(bare, signature=sealing.sign(seed, said).hex(), invite_signature=by_invite)
+        return signed_hello(self.town, self.mesh_id, name, challenge, **changes)
 
     def grow(self, *data: bytes) -> None:
         """What the broker has taken."""

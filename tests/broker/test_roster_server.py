@@ -19,7 +19,7 @@ from parley.core.roster import entries
 from parley.core.roster.entries import entry_hash
 from parley.core.roster.heads import Head, judge_head
 from parley.wire.broker import Accepted, Answer, ErrorFrame, Hello, Notice, Request, hello_bytes
-from tests.broker.process import Peer, Process, broker
+from tests.broker.process import SECONDS, Peer, Process, broker
 from tests.broker.roster_peers import RosterMesh, as_joiner, as_member, challenged, join, refused
 from tests.conformance.broker.circle import make_send
 from tests.conformance.broker.rostered import texts
@@ -27,6 +27,22 @@ from tests.core.roster.town import key_body, key_of, seed_of
 from tests.postgres import Server
 
 SLUGS = count()
+DEAD = 9
+DIES_BEFORE_COMMIT = f"""
+import os
+from parley.broker.rules import roster_append
+roster_append.write_members = lambda *_: os._exit({DEAD})
+"""
+DIES_BEFORE_ANSWER = f"""
+import os
+from parley.broker.session import Session
+answered = Session._on_answered
+def die(self, request_id, done, error):
+    if done is not None and "appended" in done.result:
+        os._exit({DEAD})
+    return answered(self, request_id, done, error)
+Session._on_answered = die
+"""
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +208,33 @@ async def test_what_was_appended_outlives_the_broker(tmp_path: Path, postgresql:
             async with as_member(mesh, "ada") as ada:
                 assert (await ada.append(mesh.town.state.n, rename))["appended"]
             assert process.stop() == 0
+
+
+@pytest.mark.parametrize(("dies", "kept"), [(DIES_BEFORE_COMMIT, False), (DIES_BEFORE_ANSWER, True)])
+async def test_an_append_that_a_killed_broker_did_not_answer_is_repeated_and_there_once(
+    tmp_path: Path, dies: str, kept: bool
+) -> None:
+    folder = tmp_path / "broker"
+    with broker(folder) as process:
+        mesh = RosterMesh(process)
+        assert mesh.found().status_code == 201
+        process.kill()
+    rename = mesh.town.entry("ada", "rename", entries.Rename("ann"))
+    with broker(folder, before=dies) as process:
+        mesh.process = process
+        async with as_member(mesh, "ada") as ada:
+            await ada.say(Request(1, "roster_append", {"after": 1, "entries": texts([rename])}))
+            await ada.closed_with()
+        assert process.popen.wait(SECONDS) == DEAD
+    with broker(folder) as process:
+        mesh.process = process
+        async with as_member(mesh, "ada") as ada:
+            found = (await ada.request("roster_read"))["entries"]
+            assert found == texts([*mesh.town.log, rename] if kept else mesh.town.log)
+            assert (await ada.append(1, rename))["appended"]
+            assert (await ada.request("roster_read"))["entries"] == texts([*mesh.town.log, rename])
+            mesh.grow(rename)
+            assert is_known(mesh, await ada.head())
 
 
 async def test_two_brokers_on_one_database_carry_one_roster(tmp_path: Path, postgresql: Server) -> None:

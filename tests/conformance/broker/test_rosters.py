@@ -16,6 +16,7 @@ from parley.broker.rules.roster_check import first_misfit
 from parley.broker.rules.roster_log import PAGE_BYTES_MAX
 from parley.broker.rules.roster_state import SNAPSHOT_ENTRIES
 from parley.broker.store import BrokerStore
+from parley.broker.tx import Tx
 from parley.core.canonical import canonical_json
 from parley.core.clock import ManualClock
 from parley.core.errors import InvalidInput, ParleyError
@@ -392,6 +393,29 @@ def test_a_start_makes_the_state_from_a_snapshot_or_without_one(
             lambda tx, sql=change, args=values: tx.all(sql, *args) if "SELECT" in sql else tx.run(sql, *args)
         )
         mesh.do("ada", "rename", entries.Rename(f"after.{change[:3].lower()}"))
+    assert mesh.log() == mesh.town.log
+
+
+def test_nothing_is_appended_to_a_roster_whose_entries_were_damaged(
+    mesh: Rostered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mesh.join("bob")
+    monkeypatch.setattr(roster_state, "_memory", roster_state._Memory())  # pyright: ignore[reportPrivateUsage]
+    mesh.store.call(lambda tx: tx.run("UPDATE mesh_log SET entry = ? WHERE n = 2", b"{}"))
+    entry = mesh.town.entry("ada", "rename", entries.Rename("ann"))
+    assert mesh.refusal("ada", entry)[0] == "INTERNAL_ERROR"
+
+
+def test_what_was_not_committed_is_not_remembered_as_if_it_were(mesh: Rostered) -> None:
+    """The state is kept in memory as soon as it is known, and its transaction may still fail."""
+    data = mesh.town.entry("ada", "rename", entries.Rename("ann"))
+
+    def fail(tx: Tx) -> None:
+        CallMethod(mesh.mesh_id, mesh.town.ids["ada"], "roster_append", {"after": 1, "entries": texts([data])})(tx)
+        raise InvalidInput("the medium fails")
+
+    assert refused(lambda: mesh.store.call(fail))[0] == "INVALID_INPUT"
+    mesh.join("bob")
     assert mesh.log() == mesh.town.log
 
 
