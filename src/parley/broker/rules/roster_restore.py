@@ -37,8 +37,9 @@ def mark_restored(tx: Tx) -> None:
 def note_told(tx: Tx, kept: Kept, head: Head) -> Kept:
     """Remembers a head of the lost part, if this broker signed it and nobody has come with a newer one."""
     newest = kept.n if kept.told is None else kept.told.n
-    signed = sign_head(head.n, head.hash, fingerprint=kept.fingerprint, seed=broker_seed(tx))
-    if not kept.restoring or head.n <= newest or head != signed:
+    if not kept.restoring or head.n <= newest:
+        return kept
+    if head != sign_head(head.n, head.hash, fingerprint=kept.fingerprint, seed=broker_seed(tx)):
         return kept
     tx.run("UPDATE roster SET told = ? WHERE mesh_id = ?", msgspec.json.encode(head).decode(), kept.mesh_id)
     return kept._replace(told=head)
