@@ -186,17 +186,18 @@ def test_a_clock_that_was_set_back_leaves_no_promise_behind(mesh: Rostered) -> N
     mesh.do("cid", "rename", entries.Rename("sid"))
 
 
-def test_a_line_that_is_full_takes_nobody_in_and_holds_up_nobody(
-    mesh: Rostered, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(roster_turns, "LINE_MAX", 1)
-    admit(mesh, "bob", "cid")
-    place = mesh.town.state.n
-    stale = {name: renaming(mesh, name, f"new.{name}") for name in ("bob", "cid")}
+def test_a_line_that_is_full_of_joiners_has_room_for_members(mesh: Rostered, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roster_turns, "JOINERS_MAX", 1)
+    admit(mesh, "bob")
+    invite = mesh.town.invite("ada")
+    stale = {name: mesh.town.joining(name, invite) for name in ("eve", "fay")}
+    place, late = mesh.town.state.n, renaming(mesh, "bob", "rob")
     mesh.do("ada", "rename", entries.Rename("ann"))
-    assert mesh.offer("bob", stale["bob"], after=place).result["reserved_ms"] == PROMISE_MS
-    assert mesh.offer("cid", stale["cid"], after=place).result["wait_ms"] is not None
-    assert mesh.all("SELECT count(*) FROM roster_turn") == [(1,)]
+    mesh.offer("eve", stale["eve"], after=place)
+    assert mesh.offer("fay", stale["fay"], after=place).result["wait_ms"] is not None
+    mesh.offer("bob", late, after=place)
+    authors = {author for (author,) in mesh.all("SELECT author FROM roster_turn")}
+    assert authors == {key_of("eve"), mesh.town.ids["bob"]}
 
 
 class Joiner(Follower):

@@ -18,8 +18,8 @@ PROMISE_MS: Final = 2_000
 """Long enough to fetch what is missing and to sign again over a slow line."""
 UNUSED_MS: Final = 60_000
 """How long a promise that went unused counts."""
-LINE_MAX: Final = 1_000
-"""Authors in a mesh's line; more come back later."""
+JOINERS_MAX: Final = 1_000
+"""Joiners in a mesh's line, who can be as many as the bearers of an invite make up; more come back later."""
 WAIT_MS_MIN: Final = 50
 WAIT_MS_MAX: Final = 1_000
 """When to ask again: before the place in the line is lost."""
@@ -139,8 +139,7 @@ def _join_line(tx: Tx, mesh_id: str, asker: Asker, n: int) -> None:
             *(until, asker.rank, mesh_id, asker.name),
         )
         return
-    count = tx.one(f"SELECT count(*) FROM roster_turn WHERE mesh_id = ? AND {_ALIVE}", mesh_id)
-    if count is not None and count[0] >= LINE_MAX:
+    if asker.rank == _JOINER and _joiners(tx, mesh_id) >= JOINERS_MAX:
         return
     last = tx.one("SELECT COALESCE(max(number), 0) FROM roster_turn WHERE mesh_id = ?", mesh_id)
     tx.run(
@@ -149,3 +148,8 @@ def _join_line(tx: Tx, mesh_id: str, asker: Asker, n: int) -> None:
         " number = excluded.number, place = excluded.place, standing = excluded.standing, until_ms = excluded.until_ms",
         *(mesh_id, asker.name, asker.rank, (last[0] if last else 0) + 1, n, until),
     )
+
+
+def _joiners(tx: Tx, mesh_id: str) -> int:
+    row = tx.one(f"SELECT count(*) FROM roster_turn WHERE mesh_id = ? AND rank = ? AND {_ALIVE}", mesh_id, _JOINER)
+    return row[0] if row else 0
