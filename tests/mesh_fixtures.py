@@ -36,6 +36,7 @@ from parley.daemon.outbox.sending import Dead, Done, settle, take_due
 from parley.daemon.outbox.terms import DEFAULT_TERMS, write_terms
 from parley.sqlite import load_migrations
 from tests.conformance.broker.circle import Circle, key, make_send
+from tests.conformance.broker.rostered import Rostered
 from tests.daemon.world import DAY, NOW, commit, message, opens, opens_nothing, push, put, sealed
 from tests.postgres import private_server
 from tests.workspace.databases import dump
@@ -82,6 +83,10 @@ def fill_broker(store: BrokerStore, clock: ManualClock) -> None:
             stale_ms=75_000,
         )
     )
+    rostered = Rostered(store, clock, "rostered")
+    rostered.join("bob")
+    rostered.join("cid")
+    rostered.do("ada", "remove", rostered.town.of("cid"))
 
 
 def fill_outbox(db: apsw.Connection) -> None:

@@ -22,6 +22,7 @@ from parley.core.clock import ManualClock
 from parley.core.errors import DatabaseCorrupt, SchemaTooNew, ServiceUnavailable, StartupFailed, WriterLockHeld
 from parley.core.exits import Exit
 from tests.conformance.broker.circle import Circle, key, make_send
+from tests.conformance.broker.rostered import Rostered
 from tests.mesh_fixtures import FOLDER
 from tests.postgres import Server
 from tests.workspace.databases import run_script
@@ -99,6 +100,46 @@ def test_a_backup_of_either_store_is_restored_into_either(
         assert again.duplicate, "a retry from before the backup is still recognised"
         assert circle.accepted(circle.ann, make_send("c3")).history_id > again.history_id
         assert [push.message.client_message_id for push in circle.claim(circle.bob)] == ["c1", "c2", "c3"]
+
+
+@pytest.mark.parametrize("target_kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("source_kind", ["sqlite", "postgresql"])
+def test_a_roster_is_restored_whole_with_the_brokers_key_and_waits_for_an_owner(
+    new_place: NewPlace, clock: ManualClock, tmp_path: Path, source_kind: str, target_kind: str
+) -> None:
+    source, target, copy = new_place(source_kind), new_place(target_kind), tmp_path / "copy.bak"
+    with opened(source, clock) as store:
+        mesh = Rostered(store, clock)
+        mesh.join("bob")
+        before = everything(store)
+        back_up(source, copy, clock)
+        mesh.do("ada", "remove", mesh.town.of("bob"))
+    assert restore(copy, target, clock, force=False) == 2
+    assert check(target, clock).sound
+    with opened(target, clock) as store:
+        restored = {**everything(store), "roster": before["roster"]}
+        assert restored == before
+        mesh.store = store
+        assert store.call(lambda tx: tx.one("SELECT n FROM roster_snapshot")) == (2,)
+        assert mesh.members()["bob"] == ("member", "active")
+        assert mesh.kept().restoring
+        lost = {"after": 2, "entries": [mesh.town.log[3].decode()], "confirmed": mesh.town.state.head}
+        assert mesh.call("ada", "roster_confirm", **lost).result["restoring"] is False
+        assert mesh.members()["bob"] == ("member", "revoked")
+    assert check(target, clock).sound
+
+
+def test_a_roster_that_was_damaged_is_restored_as_it_was_and_found(
+    new_place: NewPlace, clock: ManualClock, tmp_path: Path
+) -> None:
+    source, target, copy = new_place("sqlite"), new_place("sqlite"), tmp_path / "copy.bak"
+    with opened(source, clock) as store:
+        mesh = Rostered(store, clock)
+        mesh.join("bob")
+        store.call(lambda tx: tx.run("DELETE FROM mesh_log WHERE n = 1"))
+        back_up(source, copy, clock)
+    assert restore(copy, target, clock, force=False) == 2
+    assert check(target, clock).broken_rosters == {"red": 1}
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

@@ -2,8 +2,8 @@
 
 import pytest
 
+from parley.broker.done import Done
 from parley.broker.greeting import Greeted
-from parley.broker.methods import Done
 from parley.broker.rules.members import Member, Mesh
 from parley.broker.signals import signals
 from parley.core import sealing

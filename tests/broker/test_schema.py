@@ -3,15 +3,13 @@
 from contextlib import closing
 from pathlib import Path
 
-from parley.broker.backup import TABLES
+from parley.broker.backup import MOMENTARY, TABLES
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.rules import deliver
 from parley.broker.sqlite_store import open_sqlite_store
 from parley.core.clock import ManualClock
 from parley.sqlite import load_migrations
 from tests.postgres import Server
-
-MOMENTARY = {"connection", "rate_budget", "rate_key"}
 
 
 def sqlite_columns(path: Path) -> dict[str, list[tuple[str, bool]]]:
@@ -65,5 +63,5 @@ def test_both_have_the_same_migrations() -> None:
         [(step.number, step.name) for step in load_migrations("parley.broker", f"schema/{kind}")]
         for kind in ("sqlite", "postgresql")
     ]
-    names = ("broker", "profile", "audit_end", "ephemeral", "member_pages")
+    names = ("broker", "profile", "audit_end", "ephemeral", "member_pages", "roster")
     assert steps[0] == steps[1] == list(enumerate(names, 1))

@@ -55,7 +55,7 @@ def ended(line: Line) -> tuple[int | None, str]:
 
 def test_the_broker_speaks_first_and_the_handshake_ends_with_its_features(driven: DrivenMesh) -> None:
     line = driven.connect()
-    assert line.heard == [Challenge(line.challenge.nonce, driven.store.broker_id)]
+    assert line.heard == [Challenge(line.challenge.nonce, driven.store.broker_id, newest=2)]
     line.say(signed_hello(driven.ann, line.challenge))
     welcome = line.last(Welcome)
     assert (welcome.member_id, welcome.role, welcome.mesh_slug) == (driven.ann.member_id, "owner", "red")

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from parley.broker.calls import AcceptMessage
-from parley.broker.methods import CallMethod, Done
+from parley.broker.done import Done
+from parley.broker.methods import CallMethod
 from parley.broker.postgresql_store import PostgresqlStore
 from parley.broker.rules.accept import AcceptOutcome
 from parley.broker.rules.deliver import Claim, claim

@@ -16,7 +16,16 @@ from tests.compat.daemon_wire import SETTINGS, reached
 from tests.compat.recorder import Recorder
 from tests.daemon.homes import Home, Room
 
-MAPS: Final = ("brokers", "broker_features_negotiated", "broken_audits", "counts", "files", "grants", "rows")
+MAPS: Final = (
+    "brokers",
+    "broker_features_negotiated",
+    "broken_audits",
+    "broken_rosters",
+    "counts",
+    "files",
+    "grants",
+    "rows",
+)
 OTHER: Final = frozenset({"hook", "mcp"})
 """Commands that print what other programs' protocols ask for."""
 

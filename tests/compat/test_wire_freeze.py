@@ -20,13 +20,14 @@ from parley.daemon.http.table import ENDPOINTS
 from parley.sandbox import missing
 from parley.wire.broker import FromBroker, FromDaemon
 from parley.wire.mesh_methods import METHODS, NOTICES
-from tests.compat import broker_wire, cli_wire, daemon_wire
+from tests.compat import broker_wire, cli_wire, daemon_wire, roster_wire
 from tests.compat.broker_wire import Tap
 from tests.compat.contract import Shape, losses, members_of
 from tests.compat.frozen import frozen, held
 from tests.daemon.homes import Home, Room, World, opened_room
 
 PROTOCOL = f"broker_protocol_{broker_wire.VERSION}"
+NEXT_PROTOCOL = f"broker_protocol_{roster_wire.VERSION}"
 REQUESTED = frozenset({"subscribe", "set_presence", "set_profile", "peers", "members"})
 
 
@@ -110,13 +111,17 @@ def test_a_daemon_speaks_as_brokers_know_it(world: World, bob: Home, tap: Tap) -
 
 
 def test_every_frame_method_and_route_of_the_broker_is_frozen() -> None:
-    now = frozen(PROTOCOL)
-    assert set(METHODS) - set(now["methods"]["routes"]) == set()
-    assert {f"notice {name}" for name in NOTICES} - set(now["from_broker"]) == set()
-    assert {f"{each.method} {each.path}" for each in BROKER_ROUTES} - set(now["http"]["routes"]) == set()
-    assert {each.__struct_config__.tag for each in get_args(FromDaemon)} - set(now["from_daemon"]) == set()
+    versions = [frozen(PROTOCOL), frozen(NEXT_PROTOCOL)]
+    methods, routes = ({name for each in versions for name in each[kind]["routes"]} for kind in ("methods", "http"))
+    by_broker, by_daemon = (
+        {name for each in versions for name in each[side]} for side in ("from_broker", "from_daemon")
+    )
+    assert set(METHODS) - methods == set()
+    assert {f"notice {name}" for name in NOTICES} - by_broker == set()
+    assert {f"{each.method} {each.path}" for each in BROKER_ROUTES} - routes == set()
+    assert {each.__struct_config__.tag for each in get_args(FromDaemon)} - by_daemon == set()
     assert {each.__struct_config__.tag for each in get_args(FromBroker)} - {
-        name.partition(" ")[0] for name in now["from_broker"]
+        name.partition(" ")[0] for name in by_broker
     } == {"ping"}  # said after half a minute of silence
 
 

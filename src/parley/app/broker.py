@@ -129,4 +129,5 @@ def check(store: str | None, folder: Path | None) -> dict[str, Any]:
             for each in checked.orphans
         ],
         "broken_audits": checked.broken_audits,
+        "broken_rosters": checked.broken_rosters,
     }

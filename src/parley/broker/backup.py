@@ -21,6 +21,8 @@ from parley.broker.options import POSTGRESQL
 from parley.broker.rules.audit import verify
 from parley.broker.rules.orphans import Finding, find_orphans
 from parley.broker.rules.presence import forget_all_connections
+from parley.broker.rules.roster_check import first_misfit
+from parley.broker.rules.roster_restore import mark_restored
 from parley.broker.sqlite_store import SqliteTx, open_sqlite_store, read_version
 from parley.broker.tx import Row, Tx
 from parley.core.clock import Clock, stamp
@@ -55,8 +57,12 @@ TABLES: Final = (
     "profile",
     "audit",
     "key_gift",
+    "roster",
+    "mesh_log",
 )
-"""What is kept, each after what it refers to. Connections and budgets belong to the moment."""
+"""What is kept, each after what it refers to."""
+MOMENTARY: Final = ("connection", "rate_budget", "rate_key", "roster_turn", "roster_snapshot")
+"""What belongs to the moment, or is made anew from what is kept."""
 IDENTITIES: Final = {"message_history": "history_id", "delivery_queue": "delivery_id"}
 _ROWS_AT_ONCE: Final = 500
 
@@ -70,10 +76,12 @@ class Checked:
     orphans: tuple[Finding, ...]
     broken_audits: dict[str, int]
     """Meshes whose audit chain does not hold, with the first number that does not fit."""
+    broken_rosters: dict[str, int]
+    """Meshes whose roster does not, or not what was made of it."""
 
     @property
     def sound(self) -> bool:
-        return not (self.problems or self.orphans or self.broken_audits)
+        return not (self.problems or self.orphans or self.broken_audits or self.broken_rosters)
 
 
 def back_up(store: str, target: Path, clock: Clock) -> None:
@@ -140,6 +148,7 @@ def begin_epoch(tx: Tx, at_least: int) -> int:
     epoch = max(int(row[0]) if row else 0, at_least) + 1
     tx.run("UPDATE meta SET value = ? WHERE key = 'epoch'", str(epoch))
     forget_all_connections(tx)
+    mark_restored(tx)
     tx.run("UPDATE delivery_queue SET state = 'queued', leased_by = NULL, lease_until_ms = NULL WHERE state = 'leased'")
     return epoch
 
@@ -226,12 +235,12 @@ def _set_aside(path: Path, clock: Clock) -> None:
 
 
 def _look(tx: Tx, problems: tuple[str, ...]) -> Checked:
-    broken = {
-        slug: number
-        for mesh_id, slug in tx.all("SELECT mesh_id, slug FROM mesh ORDER BY slug")
-        if (number := verify(tx, mesh_id)) is not None
-    }
-    return Checked(problems, tuple(find_orphans(tx)), broken)
+    meshes = tx.all("SELECT mesh_id, slug FROM mesh ORDER BY slug")
+    audits, rosters = (
+        {slug: number for mesh_id, slug in meshes if (number := look(tx, mesh_id)) is not None}
+        for look in (verify, first_misfit)
+    )
+    return Checked(problems, tuple(find_orphans(tx)), audits, rosters)
 
 
 def _refuse_unsound(source: Path) -> None:

@@ -10,9 +10,17 @@ import msgspec
 
 from parley.broker.rules.founding import FoundMesh, Join
 from parley.broker.rules.mesh_limits import ChangeLimits, all_limits
+from parley.broker.rules.roster_founding import TakeRoster
 from parley.broker.server import CONNECTIONS_MAX, Broker
 from parley.broker.socket import BrokerSocket, socket_config
-from parley.core.broker_errors import CreationRefused, InviteRefused, OperatorOnly, QuotaExceeded
+from parley.core.broker_errors import (
+    CreationRefused,
+    InviteRefused,
+    OperatorOnly,
+    QuotaExceeded,
+    RosterClock,
+    RosterRefused,
+)
 from parley.core.clock import Clock
 from parley.core.errors import NotFound, OriginForbidden, RateLimited, ServiceUnavailable, ShuttingDown
 from parley.serve import DiskWatch, InFlight, RateLimiter
@@ -28,14 +36,17 @@ from parley.wire.mesh_http import (
     JOIN_PATH,
     MESHES_PATH,
     READY_PATH,
+    ROSTERS_PATH,
     BrokerHealth,
     BrokerReady,
     CreateMesh,
+    FoundRoster,
     Joined,
     JoinMesh,
     MeshCreated,
     Meshes,
     MeshLimits,
+    RosterFounded,
     SetLimits,
 )
 
@@ -61,6 +72,8 @@ class HttpSettings:
     """Whether what it accepts goes onto that disk; a database has its own."""
     trusted_proxy: bool = False
     """Whether a proxy in front of it says who asks."""
+    key: str = ""
+    """The broker's public key."""
 
 
 class Front:
@@ -96,7 +109,7 @@ class BrokerDoor(Door):
             raise OriginForbidden("Web pages may not call a broker")
 
     def admit(self, endpoint: Endpoint[Any], visit: Visit) -> Key | None:
-        creates = endpoint.path == MESHES_PATH and endpoint.method == "POST"
+        creates = endpoint.path in (MESHES_PATH, ROSTERS_PATH) and endpoint.method == "POST"
         if not (creates and self._settings.open_creation) and not self._has_token(visit):
             if creates:
                 raise CreationRefused("Creating a mesh needs the broker's creation token")
@@ -151,7 +164,14 @@ async def health(front: Front, call: Call) -> Answer:
     status = "degraded" if problems else "ok"
     return Answer(
         200,
-        BrokerHealth(status, front.settings.version, setting.broker_id, setting.broker_instance, problems),
+        BrokerHealth(
+            status,
+            front.settings.version,
+            setting.broker_id,
+            setting.broker_instance,
+            problems,
+            front.settings.key,
+        ),
     )
 
 
@@ -179,6 +199,11 @@ async def create_mesh(front: Front, call: Call) -> Answer:
     rule = FoundMesh(asked.slug, asked.name, front.settings.public_url, front.broker.policy, secrets.token_bytes(32))
     mesh, invite = await front.broker.gate.run(rule)
     return Answer(201, MeshCreated(mesh.mesh_id, mesh.slug, invite))
+
+
+async def take_roster(front: Front, call: Call) -> Answer:
+    taken = await front.broker.gate.run(TakeRoster(cast(FoundRoster, call.body), front.broker.policy))
+    return Answer(201 if taken.created else 200, taken.answer)
 
 
 async def list_meshes(front: Front, call: Call) -> Answer:
@@ -232,6 +257,15 @@ ENDPOINTS: Final[tuple[Endpoint[Front], ...]] = (
         {201: MeshCreated},
         (CreationRefused,),
         body=CreateMesh,
+    ),
+    Endpoint(
+        "POST",
+        ROSTERS_PATH,
+        take_roster,
+        "carry a mesh that has a roster, by its first entries; needs the creation token unless everybody may create",
+        {201: RosterFounded, 200: RosterFounded},
+        (CreationRefused, RosterRefused, RosterClock),
+        body=FoundRoster,
     ),
     Endpoint(
         "GET",

@@ -24,6 +24,7 @@ from parley.broker.http import Front, HttpSettings, broker_shell
 from parley.broker.instances import Instance, announced, refuse_announced
 from parley.broker.lost_store import mark_made, refuse_lost_store
 from parley.broker.options import BrokerOptions
+from parley.broker.rules.broker_key import make_broker_key
 from parley.broker.rules.founding import FoundFirst, FoundMesh
 from parley.broker.rules.presence import forget_all_connections
 from parley.broker.server import CONNECTIONS_MAX as BROKER_CONNECTIONS_MAX
@@ -94,12 +95,13 @@ def run_broker(
         if options.keeps_file:
             mark_made(Path(options.store), store.broker_id)
             store.call(forget_all_connections)
+        key = sealing.public_key(store.call(lambda tx: make_broker_key(tx, secrets.token_bytes(32)))).hex()
         port, host = options.settings.server.port, options.settings.server.host
         bound = bind(address, port)
         held.callback(bound.socket.close)
         if bound.asked_port_taken:
             raise StartupFailed(f"Port {port} of {host} is taken", port=port)
-        life = _BrokerLife(options, log, on_ready, clock, instance, store, bound, files)
+        life = _BrokerLife(options, log, on_ready, clock, instance, store, bound, files, key)
         life.announcement = held.enter_context(announced(options.folder, life.instance))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(life.run())
@@ -179,11 +181,13 @@ class _BrokerLife(Life):
         store: BrokerStore,
         bound: BoundSocket,
         files: HeldFiles | None,
+        key: str,
     ) -> None:
         tokens = TokenStore(options.folder / TOKEN_NAME, clock, 0)
         super().__init__(log, tokens, drain_seconds=options.settings.server.drain_seconds)
         self.announcement: KeptFile | None = None
         self._files = files
+        self._key = key
         self._lost: FilesLost | None = None
         self._options = options
         self._on_ready = on_ready
@@ -301,10 +305,13 @@ class _BrokerLife(Life):
         metrics.inc("parley_broker_checks_total", 1, "sound" if found.sound else "unsound")
         metrics.set("parley_broker_orphans", sum(each.times for each in found.orphans))
         metrics.set("parley_broker_audits_broken", len(found.broken_audits))
+        metrics.set("parley_broker_rosters_broken", len(found.broken_rosters))
         for each in found.orphans:
             self.log.error("orphans_found", check=each.check, meaning=each.meaning, times=each.times)
         for slug, number in found.broken_audits.items():
             self.log.error("audit_broken", mesh=slug, number=number)
+        for slug, n in found.broken_rosters.items():
+            self.log.error("roster_broken", mesh=slug, n=n)
 
     def _keeper(self, gate: Gate) -> FileKeeper:
         """Looks after the files: what it holds, what it is announced by, and the creation token."""
@@ -362,6 +369,7 @@ class _BrokerLife(Life):
             self._disk,
             options.keeps_file,
             server.trusted_proxy,
+            self._key,
         )
 
 

@@ -1,15 +1,13 @@
-"""The methods behind ``request`` frames, each a rule for the member of the connection.
-
-What a method did may concern others: their deliveries, their connections, or what they show. It says so in what it
-returns, and whoever runs it passes that on once it is committed.
-"""
+"""The methods behind ``request`` frames, each a rule for the member of the connection."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
+from parley.broker import roster_methods
+from parley.broker.done import Done
 from parley.broker.member_page import MemberPage
 from parley.broker.rules import (
     audit,
@@ -25,30 +23,16 @@ from parley.broker.rules import (
 )
 from parley.broker.rules.members import RANK, Member
 from parley.broker.rules.recipients import CAPABILITIES
+from parley.broker.rules.roster_log import find_roster
 from parley.broker.tx import Tx
 from parley.core import sealing
-from parley.core.broker_errors import NotAllowed
+from parley.core.broker_errors import NotAllowed, RosterDecides
 from parley.core.clock import iso
 from parley.core.errors import InvalidInput, NotFound
 from parley.wire import mesh_methods as wire
 from parley.wire.broker import Notice
 from parley.wire.invites import decode_invite
 from parley.wire.validation_errors import invalid
-
-
-class Done(NamedTuple):
-    """A method's result, and what follows from it for others."""
-
-    result: dict[str, Any]
-    woken: tuple[str, ...] = ()
-    """Members for whom something may be due."""
-    ended: tuple[str, ...] = ()
-    """Members who are none any more; their connections are closed."""
-    kicked: tuple[str, ...] = ()
-    """Members whose connections are closed, and who stay members."""
-    notices: tuple[Notice, ...] = ()
-    """What all members of the mesh are told."""
-    mesh_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +60,8 @@ class CallMethod:
         if self.locks_mesh is not None:
             members.lock_mesh(tx, self.locks_mesh)
         caller = members.active_member(tx, self.mesh_id, self.member_id)
+        if self.method in roster_methods.REPLACED and find_roster(tx, self.mesh_id) is not None:
+            raise RosterDecides(f"{self.method} is for meshes without a roster; here an entry says it")
         if RANK[caller.role] < RANK[known.role]:
             raise NotAllowed(f"{self.method} needs the role {known.role}", role=caller.role, needed=known.role)
         return _HANDLERS[self.method](tx, caller, params)._replace(mesh_id=self.mesh_id)
@@ -351,6 +337,7 @@ _HANDLERS: Final[dict[str, Callable[[Tx, Member, Any], Done]]] = {
     "create_invite": _create_invite,
     "revoke_invite": _revoke_invite,
     "audit": _audit,
+    **roster_methods.HANDLERS,
 }
 _READING: Final = frozenset(
     (
@@ -365,5 +352,6 @@ _READING: Final = frozenset(
         "keys",
         "invites",
         "audit",
+        "roster_read",
     )
 )

@@ -337,7 +337,7 @@ def snapshot(url: str) -> Generator[Callable[[str, Sequence[str]], Iterable[Row]
 
 def replace_all(url: str, source: apsw.Connection, clock: Clock, *, force: bool) -> int:
     """Puts a backup in the place of all that the database holds, in one transaction; the new epoch."""
-    from parley.broker.backup import IDENTITIES, TABLES, begin_epoch, columns_of, in_parts, rows_of
+    from parley.broker.backup import IDENTITIES, MOMENTARY, TABLES, begin_epoch, columns_of, in_parts, rows_of
 
     with contextlib.closing(PostgresqlStore(url, clock)) as store:
 
@@ -350,7 +350,7 @@ def replace_all(url: str, source: apsw.Connection, clock: Clock, *, force: bool)
                 refusal = StartupFailed("The database holds a broker's meshes already")
                 refusal.hint = "Back it up first, then restore with --force."
                 raise refusal
-            tx.run(f"TRUNCATE {', '.join((*TABLES, 'connection', 'rate_budget', 'rate_key'))}")
+            tx.run(f"TRUNCATE {', '.join((*TABLES, *MOMENTARY))}")
             for table in TABLES:
                 columns = columns_of(source, table)
                 marks = ", ".join("?" * len(columns))

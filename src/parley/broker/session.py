@@ -3,6 +3,7 @@
 ::
 
     challenged ──hello──▶ greeting ──member──▶ greeted ──negotiate──▶ ready ──▶ closed
+                             └──────joiner───▶ joining ─────────────────────────▶
                                                                       (any of them may be closed)
 
 What needs the store is asked for by an ``Ask`` with a token, and goes on when ``on_result`` brings its outcome. So the
@@ -18,10 +19,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from parley.broker.calls import AcceptMessage, AcknowledgeDeliveries, ClaimDeliveries, EndConnection
+from parley.broker.done import Done
 from parley.broker.features import negotiated, supported
 from parley.broker.greeting import Greet, Greeted
-from parley.broker.methods import CallMethod, Done
+from parley.broker.methods import CallMethod
 from parley.broker.policy import Policy
+from parley.broker.roster_methods import CallAsJoiner
 from parley.broker.rules.accept import AcceptOutcome, incoming, refusal
 from parley.broker.tx import Rule
 from parley.core.broker_errors import (
@@ -29,12 +32,15 @@ from parley.core.broker_errors import (
     ConnectionReplaced,
     FeatureUnavailable,
     HelloRefused,
+    InviteRefused,
     MembershipEnded,
     NotAllowed,
+    UpgradeNeeded,
 )
 from parley.core.errors import InternalError, InvalidInput, ParleyError, RateLimited, ServiceUnavailable, ShuttingDown
 from parley.sqlite import Outcome
 from parley.wire.broker import (
+    NEWEST_PROTOCOL,
     PROTOCOL_VERSION,
     Answer,
     Challenge,
@@ -50,22 +56,26 @@ from parley.wire.broker import (
     Push,
     RefusedSend,
     Request,
+    RosterWelcome,
     Send,
     Welcome,
     hello_bytes,
     problem_of,
 )
+from parley.wire.rosters import RosterHello, roster_hello_bytes
 
 Verify = Callable[[bytes, bytes, bytes], bool]
 """Whether the owner of a public key made this signature over these bytes."""
-Phase = Literal["challenged", "greeting", "greeted", "ready", "closed"]
+Phase = Literal["challenged", "greeting", "greeted", "joining", "ready", "closed"]
 
 GOING_AWAY, PROTOCOL_ERROR, SILENT, FAILED = 1001, 1002, 1008, 1011
-KICKED, ENDED, REPLACED, ALREADY, FEATURE, HELLO = 4001, 4002, 4003, 4004, 4010, 4401
+KICKED, ENDED, REPLACED, ALREADY, FEATURE, UPGRADE, HELLO = 4001, 4002, 4003, 4004, 4010, 4013, 4401
 _GREETING_CODES: Final[dict[type[ParleyError], int]] = {
     HelloRefused: HELLO,
     MembershipEnded: ENDED,
     AlreadyConnected: ALREADY,
+    InviteRefused: HELLO,
+    UpgradeNeeded: UPGRADE,
 }
 _REQUESTS_MAX: Final = 64
 """Requests of one connection that may be unanswered."""
@@ -155,6 +165,7 @@ class Session:
         self._opened_at = self._heard_at = self._claimed_at = now
         self._pinged_at = now
         self._connection_policy = ""
+        self._joiner_key = ""
         self._waiting: dict[int, tuple[str, Any]] = {}
         self._tokens = 0
         self._pushed: dict[int, int] = {}
@@ -173,7 +184,7 @@ class Session:
 
     def open(self) -> list[Effect]:
         """The first frame of a connection."""
-        return [Reply(Challenge(self._nonce, self._setting.broker_id))]
+        return [Reply(Challenge(self._nonce, self._setting.broker_id, newest=NEWEST_PROTOCOL))]
 
     def on_frame(self, frame: FromDaemon, now: int) -> list[Effect]:
         """Something was said."""
@@ -187,13 +198,15 @@ class Session:
                 return []
             case Hello() if self.phase == "challenged":
                 return self._on_hello(frame, now)
+            case RosterHello() if self.phase == "challenged":
+                return self._on_roster_hello(frame, now)
             case Negotiate() if self.phase == "greeted":
                 return self._on_negotiate(frame, now)
             case Send() if self.phase == "ready":
                 return self._on_send(frame)
             case DeliveryAck() if self.phase == "ready":
                 return self._on_delivery_ack(frame)
-            case Request() if self.phase == "ready":
+            case Request() if self.phase in ("ready", "joining"):
                 return self._on_request(frame, now)
             case _:
                 name = frame.__struct_config__.tag
@@ -202,7 +215,7 @@ class Session:
     def on_unreadable(self, error: ParleyError, now: int) -> list[Effect]:
         """What was said is no frame of this protocol. Once the daemon is known, it may be newer than the broker."""
         self._heard_at = now
-        if self.phase == "ready":
+        if self.phase in ("ready", "joining"):
             return [Reply(ErrorFrame(problem_of(error)))]
         return self._end(error, PROTOCOL_ERROR)
 
@@ -236,7 +249,7 @@ class Session:
         policy = self._setting.policy
         if self.phase == "closed":
             return []
-        if self.phase != "ready" and now - self._opened_at >= policy.ready_ms:
+        if self.phase not in ("ready", "joining") and now - self._opened_at >= policy.ready_ms:
             return self._end(InvalidInput("The daemon was not ready in time", phase=self.phase), SILENT)
         if now - self._heard_at >= policy.silence_ms:
             return self._end(ServiceUnavailable("Nothing was heard for too long", reason="silent"), SILENT)
@@ -287,7 +300,22 @@ class Session:
         signed = hello_bytes(nonce=self._nonce, broker_id=setting.broker_id, hello=hello)
         if not setting.verify(bytes.fromhex(hello.pubkey), bytes.fromhex(hello.signature), signed):
             return self._end(HelloRefused("The signature is not that of this key", reason="signature"), HELLO)
-        self.phase = "greeting"
+        return self._greet(hello, now)
+
+    def _on_roster_hello(self, hello: RosterHello, now: int) -> list[Effect]:
+        verify = self._setting.verify
+        signed = roster_hello_bytes(nonce=self._nonce, broker_id=self._setting.broker_id, hello=hello)
+        is_signed = verify(bytes.fromhex(hello.pubkey), bytes.fromhex(hello.signature), signed)
+        if hello.invite is not None:
+            by_invite = bytes.fromhex(hello.invite_signature or "")
+            is_signed = is_signed and verify(bytes.fromhex(hello.invite.id), by_invite, signed)
+        if not is_signed:
+            return self._end(HelloRefused("The signature is not that of this key", reason="signature"), HELLO)
+        self._joiner_key = hello.pubkey
+        return self._greet(hello, now)
+
+    def _greet(self, hello: Hello | RosterHello, now: int) -> list[Effect]:
+        setting, self.phase = self._setting, "greeting"
         rule = Greet(hello, self.connection_id, setting.broker_instance, setting.policy, now - self._opened_at)
         return self._ask("greeted", rule)
 
@@ -296,25 +324,32 @@ class Session:
         if greeted is None or error is not None:
             error = error or InternalError()
             return self._end(error, _GREETING_CODES.get(type(error), FAILED))
-        mesh, member, replaced, _ = greeted
-        self.phase, self.mesh_id, self.member_id = "greeted", mesh.mesh_id, member.member_id
-        self._connection_policy = mesh.connection_policy
-        policy = self._setting.policy
-        welcome = Welcome(
-            connection_id=self.connection_id,
-            member_id=member.member_id,
-            display_name=member.display_name,
-            role=member.role,
-            mesh_id=mesh.mesh_id,
-            mesh_slug=mesh.slug,
-            key_epoch=mesh.key_epoch,
-            inline_bytes_max=policy.inline_bytes_max,
-            window=policy.window,
-            lease_ms=policy.lease_ms,
-            heartbeat_ms=policy.heartbeat_ms,
-            broker_version=self._setting.broker_version,
-        )
-        return [Joined(mesh.mesh_id, member.member_id, replaced), Reply(welcome)]
+        self.mesh_id = greeted.mesh.mesh_id
+        welcome = Reply(self._welcome(greeted))
+        if greeted.member is None:
+            self.phase = "joining"
+            return [welcome]
+        self.phase, self.member_id = "greeted", greeted.member.member_id
+        self._connection_policy = greeted.mesh.connection_policy
+        return [Joined(self.mesh_id, self.member_id, greeted.replaced), welcome]
+
+    def _welcome(self, greeted: Greeted) -> Welcome:
+        mesh, member, policy = greeted.mesh, greeted.member, self._setting.policy
+        said: dict[str, Any] = {
+            "connection_id": self.connection_id,
+            "member_id": "" if member is None else member.member_id,
+            "display_name": "" if member is None else member.display_name,
+            "role": "" if member is None else member.role,
+            "mesh_id": mesh.mesh_id,
+            "mesh_slug": mesh.slug,
+            "key_epoch": mesh.key_epoch,
+            "inline_bytes_max": policy.inline_bytes_max,
+            "window": policy.window,
+            "lease_ms": policy.lease_ms,
+            "heartbeat_ms": policy.heartbeat_ms,
+            "broker_version": self._setting.broker_version,
+        }
+        return Welcome(**said) if greeted.roster is None else RosterWelcome(**said, roster=greeted.roster)
 
     def _on_negotiate(self, frame: Negotiate, now: int) -> list[Effect]:
         has = supported(self._setting.policy, self._connection_policy)
@@ -368,6 +403,10 @@ class Session:
             return [Reply(Answer(frame.id, problem=problem_of(busy)))]
         self._requests += 1
         self._allowance -= 1
+        if self.phase == "joining":
+            return self._ask(
+                "answered", CallAsJoiner(self.mesh_id, self._joiner_key, frame.method, frame.params), frame.id
+            )
         return self._ask("answered", CallMethod(self.mesh_id, self.member_id, frame.method, frame.params), frame.id)
 
     def _on_answered(self, request_id: int, done: Done | None, error: ParleyError | None) -> list[Effect]:
@@ -412,7 +451,7 @@ class Session:
         if kind == "ended":
             woken = cast("tuple[str, ...]", outcome.value)
             return [Wake(woken)] if woken else []
-        if kind == "greeted":
+        if kind == "greeted" and cast("Greeted", outcome.value).member is not None:
             return self._ask("ended", EndConnection(self.connection_id))
         if kind == "claimed" and outcome.value:
             return self._ask("ended", EndConnection(self.connection_id))

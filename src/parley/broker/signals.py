@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from parley.broker.done import Done
 from parley.broker.greeting import Greeted
-from parley.broker.methods import Done
 from parley.broker.rules.accept import AcceptOutcome
 from parley.wire.broker import Notice
 

@@ -6,9 +6,11 @@ The tree goes on from that of ``errors``::
     ├── HelloRefused             ├── MembershipEnded       ├── NotAllowed
     ├── NoSuchDestination       ├── NotSubscribed         ├── RecipientRefuses
     ├── InviteRefused            ├── FeatureUnavailable    ├── ConnectionReplaced
-    ├── AlreadyConnected         ├── CreationRefused       └── OperatorOnly
+    ├── AlreadyConnected         ├── CreationRefused       ├── OperatorOnly
+    ├── UpgradeNeeded            ├── RosterDecides         ├── NoRoster
+    ├── RosterRefused            └── RosterClock
     Unavailable
-    └── QuotaExceeded
+    ├── QuotaExceeded            ├── RosterTooSoon         └── RosterRestoring
     LocalError
     └── BrokerRunning            (a WriterLockHeld with another hint)
 """
@@ -131,6 +133,80 @@ class AlreadyConnected(Refused):
     exit_code = Exit.CONFLICT
     spoken_by = "broker"
     hint = "Stop the other daemon; a second machine joins with an invite of its own."
+
+
+class UpgradeNeeded(Refused):
+    """The mesh has a roster, and the daemon does not know what that is."""
+
+    code = "UPGRADE_NEEDED"
+    status = 426
+    spoken_by = "broker"
+    hint = "Upgrade Parley on this machine; what waits in its outbox is kept."
+
+
+class RosterDecides(Refused):
+    """The members of this mesh are decided by its roster, and not by the broker."""
+
+    code = "ROSTER_DECIDES"
+    status = 409
+    exit_code = Exit.CONFLICT
+    spoken_by = "broker"
+    hint = "Append an entry to the roster that says it; an up-to-date daemon does so."
+
+
+class NoRoster(Refused):
+    """This mesh is older than rosters and has none."""
+
+    code = "NO_ROSTER"
+    status = 404
+    spoken_by = "broker"
+    hint = "Use the broker's methods for members and invites, which decide in this mesh."
+
+
+class RosterRefused(Refused):
+    """The entry may not stand where it would be in the mesh's roster. Nothing was appended."""
+
+    code = "ROSTER_REFUSED"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    spoken_by = "broker"
+    hint = "`reason` in the details says which rule it breaks; read the roster again and sign another entry."
+
+
+class RosterClock(Refused):
+    """The entry's time is more than ten minutes from the broker's clock. Nothing was appended."""
+
+    code = "ROSTER_CLOCK"
+    status = 409
+    exit_code = Exit.CONFLICT
+    spoken_by = "broker"
+    hint = "Set the clock of this machine, or ask the broker's operator to set the broker's; then sign the entry again."
+
+
+class RosterTooSoon(Unavailable):
+    """A member has appended, or reserved, as much as it may for now. Nothing was appended."""
+
+    code = "ROSTER_TOO_SOON"
+    status = 429
+    retry_after_seconds = 60.0
+    spoken_by = "broker"
+    hint = "Wait for the time in `retry_after`; an admin or an owner can append at once."
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message, retry_after=retry_after)
+        self.retry_after_seconds = retry_after
+
+
+class RosterRestoring(Unavailable):
+    """The broker was restored from a backup, and an owner has not confirmed the roster yet. Nothing was appended."""
+
+    code = "ROSTER_RESTORING"
+    status = 503
+    retry_after_seconds = 10.0
+    spoken_by = "broker"
+    hint = (
+        "An owner's daemon brings back what the backup lacks; until then messages go on and members stay as they are."
+    )
 
 
 class QuotaExceeded(Unavailable):

@@ -103,6 +103,10 @@ INVITE_USES_MAX: Final = 10_000
 """Members that one invite may let in; more is what another invite is for."""
 ROSTER_ENTRY_BYTES_MAX: Final = 4_096
 """An entry of a roster is read by everybody for ever; what is longer comes as several."""
+ROSTER_APPEND_ENTRIES_MAX: Final = 32
+"""Entries that are appended together: a removal and its key are two, and whoever settles a fork repeats a few more."""
+ROSTER_APPEND_BYTES_MAX: Final = 65_536
+"""Their bytes together: with what JSON adds to them they fit into a daemon's frame."""
 CHECKPOINT_ENTRIES_MIN: Final = 1_000
 """Entries between two checkpoints of a roster: each costs every reader a hash over all members."""
 EPHEMERAL_MS_MAX: Final = 24 * 3_600_000

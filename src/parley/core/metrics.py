@@ -99,6 +99,7 @@ BROKER_METRICS: tuple[MetricSpec, ...] = (
     MetricSpec("parley_broker_checks_total", "counter", "looks at all that the store holds, by outcome", ("outcome",)),
     MetricSpec("parley_broker_orphans", "gauge", "rows that did not fit at the last look", warn=1),
     MetricSpec("parley_broker_audits_broken", "gauge", "audit chains that did not hold at the last look", warn=1),
+    MetricSpec("parley_broker_rosters_broken", "gauge", "rosters that did not hold at the last look", warn=1),
     *request_metrics("parley_broker"),
 )
 """What a broker counts; its own ``/metrics`` shows these."""

@@ -52,6 +52,7 @@ BROKER_CLOSE_CODES: tuple[CloseCode, ...] = (
     CloseCode(4010, "a feature that the daemon requires is missing (FEATURE_UNAVAILABLE)", False),
     CloseCode(4011, "a parameter of a required feature is not valid; said by the daemon", False),
     CloseCode(4012, "a parameter of a required feature is below the daemon's floor; said by the daemon", False),
+    CloseCode(4013, "the mesh has a roster, and the daemon speaks a version that knows none (UPGRADE_NEEDED)", False),
     CloseCode(4401, "the hello was refused (HELLO_REFUSED)", False),
 )
 """What ends a daemon's connection to a broker, on either side."""

@@ -17,6 +17,8 @@ A connection serves one member of one mesh. The broker speaks first::
 Nothing is relied upon that is not acknowledged: a ``send`` without an answer is sent again and recognised by its id, a
 ``push`` without an acknowledgement comes again when its lease has run out. Unknown members of a frame are ignored and
 unknown types are answered with an ``error`` frame, so that either side may be newer than the other.
+
+``wire.rosters`` tells what version 2 adds.
 """
 
 import base64
@@ -31,8 +33,11 @@ from parley.core.errors import InvalidInput, ParleyError
 from parley.core.fingerprint import request_fingerprint
 from parley.core.untrusted_json import decode_by
 from parley.wire.requests import ClientKey, Id
+from parley.wire.rosters import RosterHello, RosterStanding
 
 PROTOCOL_VERSION: Final = 1
+NEWEST_PROTOCOL: Final = 2
+"""The version with rosters. A connection speaks the one that its hello is of."""
 NONCE_BYTES: Final = 32
 _HELLO: Final = "parley broker hello 1"
 
@@ -60,6 +65,8 @@ class Challenge(msgspec.Struct, frozen=True, tag_field="type", tag="challenge"):
     nonce: Key
     broker_id: str
     protocol: int = PROTOCOL_VERSION
+    newest: int = PROTOCOL_VERSION
+    """The newest version that the broker speaks. Which one a connection speaks, its hello says."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag_field="type", tag="hello"):
@@ -94,6 +101,12 @@ class Welcome(msgspec.Struct, frozen=True, tag_field="type", tag="welcome"):
     heartbeat_ms: Number
     """Either side closes when it has heard nothing for two and a half times this."""
     broker_version: str = ""
+
+
+class RosterWelcome(Welcome, frozen=True, kw_only=True, tag_field="type", tag="roster_welcome"):
+    """The broker knows the member, or the invite: then ``member_id``, ``display_name`` and ``role`` are empty."""
+
+    roster: RosterStanding
 
 
 class Negotiate(msgspec.Struct, frozen=True, tag_field="type", tag="negotiate"):
@@ -254,8 +267,21 @@ class ErrorFrame(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
     close_code: int | None = None
 
 
-FromBroker = Challenge | Welcome | Features | Accepted | RefusedSend | Push | Answer | Notice | Ping | Pong | ErrorFrame
-FromDaemon = Hello | Negotiate | Send | DeliveryAck | Request | Ping | Pong | ErrorFrame
+FromBroker = (
+    Challenge
+    | Welcome
+    | RosterWelcome
+    | Features
+    | Accepted
+    | RefusedSend
+    | Push
+    | Answer
+    | Notice
+    | Ping
+    | Pong
+    | ErrorFrame
+)
+FromDaemon = Hello | RosterHello | Negotiate | Send | DeliveryAck | Request | Ping | Pong | ErrorFrame
 
 _decode_from_broker: Final = msgspec.json.Decoder(FromBroker)
 _decode_from_daemon: Final = msgspec.json.Decoder(FromDaemon)

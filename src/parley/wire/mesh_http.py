@@ -4,6 +4,8 @@
 ``Authorization: Bearer``, unless the broker lets everybody create. ``POST /v1/join`` makes the bearer of an invite a
 member; the joiner signs what it asks, so that nobody can put another's key into a mesh. Both may be repeated.
 
+``POST /v1/rosters`` takes a mesh whose roster decides who is a member. It needs the same token, and may be repeated.
+
 ``GET /v1/meshes`` and ``PATCH /v1/meshes`` are the operator's: they need the token whoever may create.
 """
 
@@ -13,10 +15,13 @@ import msgspec
 from msgspec import Meta
 
 from parley.core import limits
+from parley.core.roster.heads import Head
 from parley.wire.broker import Key, Signature
 from parley.wire.invites import Role
+from parley.wire.rosters import Entries
 
 MESHES_PATH: Final = "/v1/meshes"
+ROSTERS_PATH: Final = "/v1/rosters"
 JOIN_PATH: Final = "/v1/join"
 HEALTH_PATH: Final = "/v1/health"
 READY_PATH: Final = "/v1/ready"
@@ -53,6 +58,8 @@ class BrokerHealth(msgspec.Struct, frozen=True):
     broker_id: str
     instance_id: str
     problems: list[str]
+    key: str = ""
+    """The broker's public key, as a roster names it."""
 
 
 class BrokerReady(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,6 +82,24 @@ class MeshCreated(msgspec.Struct, frozen=True):
     mesh_id: str
     slug: str
     invite: str
+
+
+class FoundRoster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST /v1/rosters``: a roster from its first entry on, which names this broker by its key."""
+
+    slug: Slug
+    entries: Entries
+
+
+class RosterFounded(msgspec.Struct, frozen=True):
+    """201: the broker carries the roster; 200 if it did before."""
+
+    mesh_id: str
+    slug: str
+    member_id: str
+    """The founder's."""
+    fingerprint: str
+    head: Head
 
 
 class SetLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

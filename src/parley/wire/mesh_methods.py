@@ -13,6 +13,7 @@ from parley.core import limits, sealing
 from parley.wire.broker import Key, Presence, Reference, Signature
 from parley.wire.invites import Role
 from parley.wire.requests import ClientKey, Id
+from parley.wire.rosters import AppendEntries, ConfirmRoster, ReadRoster
 
 _END = r"(?![\s\S])"
 Topic = Reference
@@ -238,6 +239,19 @@ METHODS: Final[dict[str, Method]] = {
         "say what becomes of a member's second daemon, from the next connection on",
     ),
     "audit": Method(Page, "admin", "entries, verified", "the mesh's audit log, and whether its chain holds"),
+    "roster_append": Method(
+        AppendEntries,
+        "member",
+        "appended, head, missing, reserved_ms, wait_ms",
+        "append entries to the roster, all or none; or learn what came before them, and whose turn it is",
+    ),
+    "roster_read": Method(ReadRoster, "member", "entries, head, restoring", "the roster's entries from a number on"),
+    "roster_confirm": Method(
+        ConfirmRoster,
+        "owner",
+        "head, restoring, missing",
+        "bring a restored broker what it lost of the roster, and let the mesh go on from there",
+    ),
 }
 NOTICES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "peers_changed": (
@@ -247,6 +261,7 @@ NOTICES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "member_joined": (("member_id", "display_name", "pubkey"), "there is a new member, who wants the mesh key"),
     "member_gone": (("member_id", "state", "key_epoch"), "a member is none any more; the mesh wants a new key"),
     "member_keypair_rotated": (("member_id", "pubkey", "previous"), "a member has another key"),
+    "roster_head": (("n", "hash", "sig"), "the roster has new entries, up to this head"),
     "key_given": (("member_id", "key_epoch"), "a sealed mesh key waits for a member"),
     "key_wanted": (
         ("member_id", "key_epoch"),

@@ -5,7 +5,7 @@ import hashlib
 import msgspec
 import pytest
 
-from parley.broker.methods import Done
+from parley.broker.done import Done
 from parley.broker.rules import audit
 from parley.broker.rules.ephemeral import EndGoneMember
 from parley.broker.rules.founding import Join

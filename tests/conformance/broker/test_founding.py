@@ -5,7 +5,7 @@ import hashlib
 import msgspec
 import pytest
 
-from parley.broker.methods import Done
+from parley.broker.done import Done
 from parley.broker.rules.founding import Founded, FoundFirst, FoundMesh, Join
 from parley.broker.rules.grants import grant
 from parley.broker.rules.invites import register_invite

@@ -26,15 +26,15 @@ def salt(count: int) -> bytes:
 class Town:
     """The state so far, the log, and by name the seed of each key."""
 
-    def __init__(self, founder: str = "ada") -> None:
-        self.log = [found_entry(founder, seed=seed_of(founder), at=START, random=salt)]
+    def __init__(self, founder: str = "ada", at: int = START) -> None:
+        self.log = [found_entry(founder, seed=seed_of(founder), at=at, random=salt)]
         state = apply(None, self.log[0])
         assert isinstance(state, State), state
         self.state = state
         self.ids = {founder: state.founder}
         self.seeds = {founder: seed_of(founder)}
         self.secrets: dict[str, bytes] = {}
-        self.now = START
+        self.now = at
 
     def member(self, name: str) -> Member:
         return self.state.members[self.ids[name]]

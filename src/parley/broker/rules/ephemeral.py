@@ -7,7 +7,7 @@ membership in its place. An owner is never ended: a mesh must not lose one becau
 from dataclasses import dataclass
 from typing import Final
 
-from parley.broker.methods import Done
+from parley.broker.done import Done
 from parley.broker.rules import audit
 from parley.broker.rules.members import end_membership, lock_mesh
 from parley.broker.tx import Tx

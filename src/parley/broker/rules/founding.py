@@ -1,14 +1,14 @@
 """How a mesh begins: the broker makes it, and signs the one invite that nobody in the mesh could sign yet.
 
-The broker's own key signs nothing else. Whoever joins by that invite is the owner and makes the mesh's first key, which
-the broker never sees.
+Whoever joins by that invite is the owner and makes the mesh's first key, which the broker never sees.
 """
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from parley.broker.methods import Done
+from parley.broker.done import Done
 from parley.broker.policy import DAY_MS, Policy
+from parley.broker.rules.broker_key import make_broker_key
 from parley.broker.rules.invites import join, register_invite, renew_proof
 from parley.broker.rules.members import Mesh, create_mesh, lock_mesh
 from parley.broker.tx import Tx
@@ -22,7 +22,6 @@ from parley.wire.mesh_http import Joined, JoinMesh, join_bytes
 
 INVITE: Final = "inv_"
 OWNER_INVITE_DAYS: Final = 7
-_SEED: Final = "signing_seed"
 
 
 class Founded(NamedTuple):
@@ -45,7 +44,7 @@ class FoundMesh:
 
     def __call__(self, tx: Tx) -> Founded:
         mesh = self._mesh(tx)
-        seed = _signing_seed(tx, self.seed)
+        seed = make_broker_key(tx, self.seed)
         invite = signed_invite(
             Invite(
                 invite_id=tx.new_id(INVITE),
@@ -112,9 +111,3 @@ class Join:
         if not created and renew_proof(tx, invite, member, asked.join_proof):
             notices = (Notice("key_wanted", {"member_id": member.member_id, "key_epoch": mesh.key_epoch}),)
         return Done({"joined": answer, "created": created}, notices=notices, mesh_id=mesh.mesh_id)
-
-
-def _signing_seed(tx: Tx, fresh: bytes) -> bytes:
-    tx.run("INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO NOTHING", _SEED, fresh.hex())
-    row = tx.one("SELECT value FROM meta WHERE key = ?", _SEED)
-    return bytes.fromhex(row[0]) if row is not None else fresh

@@ -97,7 +97,7 @@ def add_member(
         raise InviteRefused("This key may not join the mesh any more; another one may", reason=reason)
     if known is not None and known.state == "active":
         return known
-    _refuse_when_full(tx, mesh_id)
+    refuse_when_full(tx, mesh_id)
     if known is not None:
         tx.run(
             "UPDATE member SET state = 'active', ended_ms = NULL, role = ?, display_name = ?, invite = ?,"
@@ -131,14 +131,19 @@ def end_membership(tx: Tx, mesh_id: str, member_id: str, how: Ending) -> Member:
         raise NotAllowed("The last owner of a mesh cannot go; make somebody else an owner first")
     if member.state == "active" or how == "banned":
         tx.run("UPDATE member SET state = ?, ended_ms = ? WHERE member_id = ?", *(how, tx.now_ms, member_id))
+    stop_traffic(tx, mesh_id, member_id, how)
+    if member.state == "active":
+        tx.run("UPDATE mesh SET key_epoch = key_epoch + 1 WHERE mesh_id = ?", mesh_id)
+    return get_member(tx, mesh_id, member_id)
+
+
+def stop_traffic(tx: Tx, mesh_id: str, member_id: str, how: Ending) -> None:
+    """Ends what the member subscribed to and what is queued for it; of one that was put out also what it sent."""
     for table in ("topic_subscription", "group_member"):
         tx.run(f"DELETE FROM {table} WHERE member_id = ?", member_id)
     end_deliveries_to(tx, member_id)
     if how != "left":
         end_deliveries_from(tx, mesh_id, member_id)
-    if member.state == "active":
-        tx.run("UPDATE mesh SET key_epoch = key_epoch + 1 WHERE mesh_id = ?", mesh_id)
-    return get_member(tx, mesh_id, member_id)
 
 
 def lift_ban(tx: Tx, mesh_id: str, member_id: str) -> Member:
@@ -219,7 +224,8 @@ def _owners(tx: Tx, mesh_id: str) -> int:
     return row[0] if row else 0
 
 
-def _refuse_when_full(tx: Tx, mesh_id: str) -> None:
+def refuse_when_full(tx: Tx, mesh_id: str) -> None:
+    """Raises ``QuotaExceeded`` when the mesh has as many members as it may."""
     row = tx.one(
         "SELECT count(*) FROM member WHERE mesh_id = ? AND state = 'active'"
         " HAVING count(*) >= (SELECT members_max FROM mesh WHERE mesh_id = ?)",

@@ -157,7 +157,7 @@ def restore(
 
 @command(app, "check")
 def check(call: Call, store: StoreOption = None, folder: FolderOption = None) -> int:
-    """Check what a broker holds: the file, orphans, and the chains of the audit logs.
+    """Check what a broker holds: the file, orphans, the chains of the audit logs, and the rosters.
 
     Exits with 5 when something does not fit.
     """
@@ -171,6 +171,8 @@ def check(call: Call, store: StoreOption = None, folder: FolderOption = None) ->
             call.out.line(f"{each['check']}: {each['meaning']} ({each['times']} times)")
         for slug, number in found["broken_audits"].items():
             call.out.line(f"The audit log of {slug} does not hold from entry {number} on.")
+        for slug, n in found["broken_rosters"].items():
+            call.out.line(f"The roster of {slug} does not hold from entry {n} on.")
         if found["sound"]:
             call.out.line("All fits.")
     return Exit.OK if found["sound"] else Exit.DAMAGE

@@ -4,7 +4,7 @@
 """
 
 from parley.core.roster.entries import Entry, Invite, Name, Role, read_entry
-from parley.core.roster.rules import Refusal, apply, apply_all, member_id
+from parley.core.roster.rules import Refusal, apply, apply_all, judge_invite, member_id
 from parley.core.roster.state import Member, State, outranks, state_hash
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "State",
     "apply",
     "apply_all",
+    "judge_invite",
     "member_id",
     "outranks",
     "read_entry",

@@ -57,6 +57,15 @@ def apply_all(state: State | None, entries: Iterable[bytes]) -> State | Refusal:
     return Refusal("no_entries", "there is no entry") if state is None else state
 
 
+def judge_invite(state: State, invite: Invite, at: int) -> Refusal | None:
+    """Why nobody could join by this invite as things are; None if somebody could."""
+    try:
+        _check_invite(state, invite, _issuer(state, invite), at)
+    except _RefusedError as error:
+        return error.refusal
+    return None
+
+
 def member_id(entry: Entry) -> str:
     """The id of the member whom a ``found`` or ``join`` makes: the hash of the entry, which no other one has."""
     return MEMBER + base64.urlsafe_b64encode(bytes.fromhex(entry.hash)).rstrip(b"=").decode()

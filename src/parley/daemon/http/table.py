@@ -8,6 +8,7 @@ import msgspec
 from parley.core.broker_errors import (
     InviteRefused,
     MembershipEnded,
+    NoRoster,
     NoSuchDestination,
     NotAllowed,
     QuotaExceeded,
@@ -325,7 +326,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         meshes.post_call,
         "call a method of the broker",
         {200: dict},
-        (*_BROKER_ERRORS, NotFound, DestinationUnknown, NotAllowed, NoSuchDestination, InviteRefused),
+        (*_BROKER_ERRORS, NotFound, DestinationUnknown, NotAllowed, NoSuchDestination, NoRoster, InviteRefused),
         body=requests.MeshCall,
     ),
     Endpoint(

@@ -14,7 +14,7 @@ from parley.core.errors import SchemaTooNew
 from parley.core.pipeline_errors import BrokerInvalid, HubAmbiguous
 
 POSTGRESQL: Final = ("postgresql://", "postgres://")
-KNOWN_SCHEMA: Final = 5
+KNOWN_SCHEMA: Final = 6
 """The newest schema of a broker's tables that can be read here."""
 _SECRETS: Final = ("password", "sslpassword")
 
