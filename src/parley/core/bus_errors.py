@@ -10,7 +10,7 @@ others the second parent says which branch of the tree of ``errors`` each belong
     │   ├── CallsExhausted       ├── EnvelopeInvalid       ├── WrongRecipient
     │   ├── FrameTooLarge        ├── PayloadUnreadable     └── RevocationsFull
     ├── Unavailable              the same call may work later
-    │   └── CertificateExpired
+    │   ├── CertificateExpired   ├── PeerUnreachable       └── ChannelClosed
     ├── LocalError               never told to a peer
     │   ├── NoIdentity           ├── UserKeyMissing        ├── FileUnsafe
     │   └── FileDamaged
@@ -73,6 +73,20 @@ class CertificateExpired(BusError, Unavailable):
     exit_code = Exit.UNAUTHORISED
     retry_after_seconds = 60.0
     hint = "Renew it: `parley bus request` there, `parley bus issue` where the user key is, `parley bus accept` there."
+
+
+class PeerUnreachable(BusError, Unavailable):
+    """The peer was not found, did not answer in time, or somebody else answered where it should be."""
+
+    code = "BUS_PEER_UNREACHABLE"
+    hint = "See that it runs and is on the same network; `details.tried` has the addresses that were tried."
+
+
+class ChannelClosed(BusError, Unavailable):
+    """The connection to the peer ended."""
+
+    code = "BUS_CHANNEL_CLOSED"
+    hint = "Try again: the bus connects anew."
 
 
 class Revoked(BusError, Refused):
