@@ -144,6 +144,8 @@ BUS_MEMORY_MESSAGE_IDS_MAX: Final = 65_536
 """Ids that the memory store keeps for each peer, oldest given up first: about ten megabytes."""
 BUS_EXPIRED_KEPT: Final = 1_000
 """Notes of messages that expired in the outbox, newest kept, so that it can still tell of them."""
+BUS_PEERS_KEPT: Final = 1_000
+"""Peers that a store remembers, those seen last: more agents than one person has."""
 BUS_FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """The largest envelope; a receiver hangs up on a larger one before it has read it."""
 BUS_CHAIN_DEPTH_MAX: Final = 4
