@@ -146,6 +146,40 @@ BUS_EXPIRED_KEPT: Final = 1_000
 """Notes of messages that expired in the outbox, newest kept, so that it can still tell of them."""
 BUS_PEERS_KEPT: Final = 1_000
 """Peers that a store remembers, those seen last: more agents than one person has."""
+BUS_PEER_SEEN_MS: Final = 30 * 24 * 3600 * 1000
+"""Who was not seen for a month is not published to any more."""
+BUS_SUBSCRIPTIONS_MAX: Final = 256
+"""Topics that one agent subscribes to; all of them are told to every peer."""
+BUS_CODE_CHARS_MAX: Final = 64
+"""The code of a refusal that a peer tells of."""
+BUS_UNANSWERED_MAX: Final = 256
+"""Envelopes on a connection that wait for their acknowledgement: a sender waits then, and a receiver reads no more."""
+BUS_ADMITTING_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Payloads of one connection that are on their way into the store, before no more is read from it."""
+BUS_CONNECTIONS_MAX: Final = 512
+"""Connections at a time: several for each machine that one person could have."""
+BUS_HELLO_SECONDS: Final = 10.0
+"""How long the other side of a new connection may take to say who it is."""
+BUS_DIAL_SECONDS: Final = 5.0
+"""How long one address is tried before the next."""
+BUS_RESOLVE_SECONDS: Final = 5.0
+"""How long a request waits for a peer of which no address is known to be announced."""
+BUS_ALIVE_SECONDS: Final = 20.0
+"""A connection on which nothing else is said says so often that it is there."""
+BUS_SILENCE_SECONDS: Final = 60.0
+"""How long a frame may take to arrive, or to be taken; time for the largest one on a slow network."""
+BUS_ACK_SECONDS: Final = 10.0
+"""How long an acknowledgement may take before the message is sent again under the same id: several slow commits."""
+BUS_TRIES_MAX: Final = 3
+"""How often a message is sent before its sender is told, or the outbox waits with it."""
+BUS_REQUEST_SECONDS: Final = 30.0
+"""How long a request waits for its answer unless told otherwise."""
+BUS_REQUEST_SECONDS_MAX: Final = 24 * 3600.0
+"""The longest that a request may wait; what takes longer is two messages."""
+BUS_HANDLERS_MAX: Final = 64
+"""Requests on one topic that are handled at the same time; others wait in the inbox."""
+BUS_CLOSE_SECONDS: Final = 5.0
+"""How long a bus that closes gives what it is doing."""
 BUS_FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """The largest envelope; a receiver hangs up on a larger one before it has read it."""
 BUS_CHAIN_DEPTH_MAX: Final = 4

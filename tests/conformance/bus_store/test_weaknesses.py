@@ -223,7 +223,7 @@ async def test_weakness_22_a_file_says_which_schema_it_has(path: Path) -> None:
     connection = apsw.Connection(str(path))
     ((version,),) = connection.execute("PRAGMA user_version").fetchall()
     assert version == len(MIGRATIONS)
-    connection.execute(f"PRAGMA user_version={version + 1}")
+    connection.execute(f"PRAGMA user_version={len(MIGRATIONS) + 1}")
     connection.close()
     with pytest.raises(StoreTooNew):
         open_store(path)
