@@ -80,6 +80,9 @@ class Connections:
             raise BusClosed("the bus is closed")
         if not self._resolver.candidates(peer):
             await self._announcement(peer, patience_seconds)
+            connection = self.current(peer)
+            if connection is not None:
+                return connection
         dialling = self._dialling.get(peer)
         if dialling is None:
             dialling = self._dialling[peer] = asyncio.ensure_future(self._dial(peer))
@@ -169,6 +172,7 @@ class Connections:
             if kept is old:
                 return False
         self._ready[connection.peer] = connection
+        self._seen(connection.peer)
         return True
 
     def _next_number(self) -> int:
