@@ -41,7 +41,7 @@ from parley.core.bus_errors import (
     PeerUnreachable,
 )
 from parley.core.clock import Clock, SystemClock
-from parley.core.errors import InvalidInput
+from parley.core.errors import InvalidInput, ParleyError
 
 _log: Final = logging.getLogger(__name__)
 _PAGE: Final = 100
@@ -196,8 +196,6 @@ class Bus:
         """All that is known to be revoked."""
         return self._trust.revocations
 
-    # Asking and answering
-
     async def request(
         self, peer: Fingerprint, topic: str, body: bytes, *, timeout: float = limits.BUS_REQUEST_SECONDS
     ) -> bytes:
@@ -226,8 +224,6 @@ class Bus:
 
         self._dispatcher.handle("request", topic, answer, self._options.handlers_max)
 
-    # Publishing and subscribing
-
     async def publish(self, topic: str, body: bytes) -> list[Delivery]:
         """Sends to every peer that is known to subscribe, and tells what became of it for each.
 
@@ -240,7 +236,7 @@ class Bus:
         async def attempt(peer: Fingerprint) -> Delivery:
             try:
                 return await self._outbound.publish(peer, message)
-            except BusError as error:
+            except ParleyError as error:
                 return Delivery(peer, "failed", error=error)
 
         return list(await asyncio.gather(*map(attempt, peers)))
@@ -272,8 +268,6 @@ class Bus:
             consumer = self._dispatcher.handle("publish", topic, hand_over, 1)
         self._tell_topics()
         return Subscription(topic, consumer, closed=self._tell_topics)
-
-    # Who is there, and what waits
 
     def peers(self) -> list[Peer]:
         """Who was met within the last 30 days, and who is announced."""

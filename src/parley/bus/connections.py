@@ -49,9 +49,10 @@ class Connections:
         self._ready: dict[Fingerprint, Connection] = {}
         self._dialling: dict[Fingerprint, asyncio.Task[Connection]] = {}
         self._running: set[asyncio.Task[None]] = set()
-        self._announced: dict[Fingerprint, set[asyncio.Future[None]]] = {}
+        self._announced = _Moments()
+        self._met = _Moments()
         self._closed = False
-        resolver.watch(self._seen)
+        resolver.watch(self._announced.come)
 
     async def listen(self, owner: Owner) -> Address:
         """Begins to take connections, and tells their owner of all that happens on any of them."""
@@ -87,7 +88,14 @@ class Connections:
         if dialling is None:
             dialling = self._dialling[peer] = asyncio.ensure_future(self._dial(peer))
             dialling.add_done_callback(lambda task: self._dialled(peer, task))
-        return await asyncio.shield(dialling)
+        while not dialling.done():
+            await asyncio.wait({dialling, self._met.next(peer)}, return_when=asyncio.FIRST_COMPLETED)
+            connection = self.current(peer)
+            if connection is not None:
+                return connection
+        if dialling.cancelled():
+            raise BusClosed("the bus was closed")
+        return dialling.result()
 
     async def close(self) -> None:
         """Ends them all, and the transport."""
@@ -172,7 +180,7 @@ class Connections:
             if kept is old:
                 return False
         self._ready[connection.peer] = connection
-        self._seen(connection.peer)
+        self._met.come(connection.peer)
         return True
 
     def _next_number(self) -> int:
@@ -184,18 +192,30 @@ class Connections:
         if not task.cancelled():
             task.exception()  # whoever waited was told; nobody may have
 
-    def _seen(self, peer: Fingerprint) -> None:
-        for waiting in self._announced.pop(peer, set()):
-            if not waiting.done():
-                waiting.set_result(None)
-
     async def _announcement(self, peer: Fingerprint, seconds: float) -> None:
-        if seconds <= 0:
-            return
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._announced.setdefault(peer, set()).add(waiting)
-        await asyncio.wait({waiting}, timeout=seconds)
-        self._announced.get(peer, set()).discard(waiting)
+        """Waits for the peer to be announced, or to call, and no longer than this."""
+        if seconds > 0:
+            moments = {self._announced.next(peer), self._met.next(peer)}
+            await asyncio.wait(moments, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
+
+class _Moments:
+    """Something that happens to a peer now and then, and whoever waits for the next time."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Fingerprint, asyncio.Future[None]] = {}
+
+    def next(self, peer: Fingerprint) -> "asyncio.Future[None]":
+        """Done once it happens. Everybody who waits shares it, so it must not be cancelled."""
+        if peer not in self._waiting:
+            self._waiting[peer] = asyncio.get_running_loop().create_future()
+        return self._waiting[peer]
+
+    def come(self, peer: Fingerprint) -> None:
+        """It happens."""
+        waiting = self._waiting.pop(peer, None)
+        if waiting is not None:
+            waiting.set_result(None)
 
 
 class _Settled:
