@@ -1,8 +1,8 @@
 """The bus: agents of one user on a LAN with no server between them. Keys and trust, envelopes that prove them, and what
 each agent keeps.
 
-``home`` has keys on disk, and ``sqlite_store`` the durable store, imported by whoever wants one, since it loads SQLite.
-Everything else here is pure.
+``home`` has keys on disk, ``tls_transport`` is how machines reach each other, and ``sqlite_store`` the durable store.
+Each is imported by whoever wants it. What this module exports is pure.
 """
 
 from parley.bus.caveats import EVERYTHING, Caveats, topic_names

@@ -170,5 +170,19 @@ BUS_CERTIFICATE_DAYS_MAX: Final = 3_650
 """Ten years; what should hold for ever is renewed."""
 BUS_RENEWAL_DAYS: Final = 30
 """A certificate that ends sooner is renewed where the user key is."""
+BUS_DIAL_SECONDS: Final = 10
+"""How long a try to reach a peer at one address takes at most, until the peer has said that it takes the connection."""
+BUS_HANDSHAKE_SECONDS: Final = 10
+"""How long whoever connects may take to prove its key."""
+BUS_FRAME_GAP_SECONDS: Final = 30
+"""How long a peer may be silent within a frame. Between frames it may be silent for as long as it likes."""
+BUS_FAREWELL_SECONDS: Final = 5
+"""How long a connection that is closed goes on sending what is on its way."""
+BUS_ARRIVALS_MAX: Final = 64
+"""Connections that have not proven a key yet. One more ends the oldest of the address that has the most of them."""
+BUS_CONNECTIONS_MAX: Final = 512
+"""Connections that a machine has taken: two from each machine of a crowded LAN."""
+BUS_CONNECTIONS_PER_ADDRESS_MAX: Final = 64
+"""Connections from one address, where several agents may live."""
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, after which no calendar of ours goes on."""
