@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from parley.bus.arrivals import ConnectionBounds
 from parley.bus.frames import framed
+from parley.bus.newcomers import ConnectionBounds
 from parley.bus.tls_contexts import Credentials, make_contexts
 from parley.bus.tls_transport import Deadlines, TlsTransport
 from parley.bus.transport import Address, Channel
@@ -32,6 +32,8 @@ from tests.bus.wires import (
     raw,
     stranger_context,
 )
+
+REAL_TIME = True
 
 SOON = Deadlines(handshake_seconds=0.1, frame_gap_seconds=0.1)
 """For tests that wait for a deadline to pass."""
@@ -212,7 +214,7 @@ async def test_a_hundred_half_open_connections_leave_the_others_served() -> None
         crowd = [await stack.enter_async_context(raw(bob.address)) for _ in range(100)]
         await is_served(bob)
         await echo(before)
-        for oldest in crowd[: 100 - limits.BUS_ARRIVALS_MAX]:
+        for oldest in crowd[: 100 - limits.BUS_NEWCOMERS_MAX]:
             assert await oldest.rest() == b""
         assert not crowd[-1].reader.at_eof()
 

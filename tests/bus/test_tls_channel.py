@@ -10,6 +10,8 @@ from parley.bus.tls_channel import TlsChannel
 from parley.core.bus_errors import ChannelClosed, FrameTooLarge
 from tests.bus.wires import SECONDS
 
+REAL_TIME = True
+
 
 class Connection(asyncio.Transport):
     """A connection of asyncio's, of which a test is the other side."""

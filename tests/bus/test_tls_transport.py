@@ -23,6 +23,8 @@ from parley.core.bus_errors import (
 from tests.bus.agents import ADA, ADA_NAME, BOB, BOB_NAME, CAROL
 from tests.bus.wires import HOST, SECONDS, credentials, dialling, echo, end_of, listening, raw
 
+REAL_TIME = True
+
 NOWHERE = [Address(HOST, 1), Address("no host", 7), Address("." * 300, 7), Address(HOST, 70_000)]
 
 

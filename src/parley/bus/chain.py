@@ -8,6 +8,7 @@ As bytes a chain is ``u8 number of certificates ‖ each as a signed text``.
 stranger wrote decides which refusal is given.
 """
 
+from functools import lru_cache
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -25,6 +26,8 @@ from parley.core.clock import iso
 from parley.core.errors import InvalidInput
 
 TAG: Final = b"parley bus certificate 1\n"
+_CHAINS_CACHED: Final = 256
+"""Chains that were read and whose signatures hold: the same one comes with every envelope of an agent."""
 Role = Annotated[str, Meta(min_length=1, max_length=limits.BUS_ROLE_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]*(?![\s\S])")]
 
 
@@ -122,6 +125,11 @@ def certify(
 
 def decode_chain(data: Buffer) -> Chain:
     """The chain as it is written. Raises ``ChainInvalid`` for bytes that are none."""
+    return _decode(bytes(data))
+
+
+@lru_cache(_CHAINS_CACHED)
+def _decode(data: bytes) -> Chain:
     reader = BlockReader(data)
     try:
         count = reader.take(1)[0]
@@ -157,7 +165,9 @@ def verify(chain: Chain, *, user: Fingerprint | None, now_ms: int, revocations: 
     )
 
 
+@lru_cache(_CHAINS_CACHED)
 def _check_links(chain: Chain) -> None:
+    """What no time and no revocation changes."""
     above: Certificate | None = None
     for each in chain.links:
         certificate = each.value

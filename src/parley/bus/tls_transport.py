@@ -16,8 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from parley.bus.arrivals import DEFAULT_BOUNDS, Arrival, ConnectionBounds, Doors
 from parley.bus.fingerprint import Fingerprint
+from parley.bus.newcomers import DEFAULT_BOUNDS, ConnectionBounds, Doors, Newcomer
 from parley.bus.tls_channel import TlsChannel
 from parley.bus.tls_contexts import Credentials, TlsContexts, make_contexts
 from parley.bus.transport import Accept, Address
@@ -114,7 +114,7 @@ class TlsTransport:
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.wait([self._listening])
-        self._doors.end_arrivals()
+        self._doors.end_newcomers()
         await asyncio.gather(*(channel.close() for channel in list(self._channels)))
         others = self._tasks - {asyncio.current_task()}
         if others:  # which notice that their channels are closed
@@ -159,14 +159,14 @@ class TlsTransport:
         if self._is_closed:
             accepted.close()
             return
-        arrival = Arrival(host, lambda: _hang_up(accepted))
-        self._doors.arrive(arrival)
+        newcomer = Newcomer(host, lambda: _hang_up(accepted))
+        self._doors.arrive(newcomer)
         channel = self._new_channel()
         try:
             try:
                 proven = await self._is_proven(channel, accepted)
             finally:
-                self._doors.depart(arrival)
+                self._doors.depart(newcomer)
             if proven and not self._is_closed and self._doors.enter(host):
                 try:
                     await self._serve(channel, accept)

@@ -1,6 +1,6 @@
 """Who may connect, how often: bounds that leave room for everybody else.
 
-An arrival is a connection that has not proven a key. Anybody on the LAN can make many, so none is refused: a new one
+A newcomer is a connection that has not proven a key. Anybody on the LAN can make many, so none is refused: a new one
 ends the oldest one of the address that has the most. Whoever opens connections and says nothing crowds out itself, and
 a machine that proves its key at once is through before its turn comes.
 
@@ -18,7 +18,7 @@ from parley.core import limits
 class ConnectionBounds(NamedTuple):
     """How many of each there may be."""
 
-    arrivals_max: int = limits.BUS_ARRIVALS_MAX
+    newcomers_max: int = limits.BUS_NEWCOMERS_MAX
     connections_max: int = limits.BUS_CONNECTIONS_MAX
     connections_per_address_max: int = limits.BUS_CONNECTIONS_PER_ADDRESS_MAX
 
@@ -26,7 +26,7 @@ class ConnectionBounds(NamedTuple):
 DEFAULT_BOUNDS: Final = ConnectionBounds()
 
 
-class Arrival:
+class Newcomer:
     """One connection that is on its way."""
 
     def __init__(self, host: str, end: Callable[[], None]) -> None:
@@ -39,20 +39,20 @@ class Doors:
 
     def __init__(self, bounds: ConnectionBounds) -> None:
         self._bounds = bounds
-        self._arrivals: dict[Arrival, None] = {}
+        self._newcomers: dict[Newcomer, None] = {}
         self._connections: Counter[str] = Counter()
 
-    def arrive(self, arrival: Arrival) -> None:
+    def arrive(self, newcomer: Newcomer) -> None:
         """Lets it try, and ends another one if there are too many."""
-        if len(self._arrivals) >= self._bounds.arrivals_max:
+        if len(self._newcomers) >= self._bounds.newcomers_max:
             crowding = self._crowding()
             self.depart(crowding)
             crowding.end()
-        self._arrivals[arrival] = None
+        self._newcomers[newcomer] = None
 
-    def depart(self, arrival: Arrival) -> None:
+    def depart(self, newcomer: Newcomer) -> None:
         """It has proven its key, or failed to, or was ended."""
-        self._arrivals.pop(arrival, None)
+        self._newcomers.pop(newcomer, None)
 
     def enter(self, host: str) -> bool:
         """Counts a connection that has proven its key, unless there are too many."""
@@ -67,11 +67,11 @@ class Doors:
         self._connections[host] -= 1
         self._connections += Counter()  # which forgets hosts that have none
 
-    def end_arrivals(self) -> None:
+    def end_newcomers(self) -> None:
         """Ends all that are on their way."""
-        for arrival in list(self._arrivals):
-            arrival.end()
+        for newcomer in list(self._newcomers):
+            newcomer.end()
 
-    def _crowding(self) -> Arrival:
-        busiest, _ = Counter(arrival.host for arrival in self._arrivals).most_common(1)[0]
-        return next(arrival for arrival in self._arrivals if arrival.host == busiest)
+    def _crowding(self) -> Newcomer:
+        busiest, _ = Counter(newcomer.host for newcomer in self._newcomers).most_common(1)[0]
+        return next(newcomer for newcomer in self._newcomers if newcomer.host == busiest)

@@ -2,22 +2,22 @@
 
 from collections import Counter
 
-from parley.bus.arrivals import Arrival, ConnectionBounds, Doors
+from parley.bus.newcomers import ConnectionBounds, Doors, Newcomer
 
-FEW = ConnectionBounds(arrivals_max=4, connections_max=4, connections_per_address_max=2)
+FEW = ConnectionBounds(newcomers_max=4, connections_max=4, connections_per_address_max=2)
 
 
 class Crowd:
-    """Arrivals at one pair of doors, and who was ended."""
+    """Newcomers at one pair of doors, and who was ended."""
 
     def __init__(self) -> None:
         self.doors = Doors(FEW)
         self.ended: list[str] = []
 
-    def come(self, name: str, host: str) -> Arrival:
-        arrival = Arrival(host, lambda: self.ended.append(name))
-        self.doors.arrive(arrival)
-        return arrival
+    def come(self, name: str, host: str) -> Newcomer:
+        newcomer = Newcomer(host, lambda: self.ended.append(name))
+        self.doors.arrive(newcomer)
+        return newcomer
 
 
 def test_one_more_ends_the_oldest_of_the_address_that_has_the_most() -> None:
@@ -61,5 +61,5 @@ def test_all_that_are_on_their_way_can_be_ended() -> None:
     crowd = Crowd()
     crowd.come("one", "a")
     crowd.come("other", "b")
-    crowd.doors.end_arrivals()
+    crowd.doors.end_newcomers()
     assert crowd.ended == ["one", "other"]

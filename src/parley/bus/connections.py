@@ -1,0 +1,214 @@
+"""The connections of a bus: one for each peer, dialled when there is something to say, or taken.
+
+Two agents may dial each other at once, and then both must keep the same connection. Each side numbers the connections
+that it dials and takes, in that order, and says the number in its hello. So both can tell that neither of two had ended
+when the other was dialled, and keep the one that the agent with the smaller fingerprint dialled; otherwise whoever
+dialled the later one had lost the earlier.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from parley.bus.connection import Connection, Owner
+from parley.bus.envelope import Opened
+from parley.bus.fingerprint import Fingerprint, short
+from parley.bus.link import Link
+from parley.bus.link_frames import Hello
+from parley.bus.transport import Address, Channel, Resolver, Transport
+from parley.bus.trust import Trust
+from parley.core import limits
+from parley.core.bus_errors import BusClosed, BusError, ChannelClosed, PeerUnreachable
+from parley.core.clock import Clock
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Connections:
+    """The ``Owner`` of every connection. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        trust: Trust,
+        transport: Transport,
+        resolver: Resolver,
+        clock: Clock,
+        owner: Owner,
+        *,
+        instance: bytes,
+        topics: Callable[[], tuple[str, ...]],
+    ) -> None:
+        self._trust = trust
+        self._transport = transport
+        self._resolver = resolver
+        self._clock = clock
+        self._owner = owner
+        self._instance = instance
+        self._topics = topics
+        self._number = 0
+        self._live: set[Connection] = set()
+        self._ready: dict[Fingerprint, Connection] = {}
+        self._dialling: dict[Fingerprint, asyncio.Task[Connection]] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._announced: dict[Fingerprint, set[asyncio.Future[None]]] = {}
+        self._closed = False
+        resolver.watch(self._seen)
+
+    async def listen(self) -> Address:
+        """Begins to take connections."""
+        return await self._transport.listen(self._take)
+
+    def current(self, peer: Fingerprint) -> Connection | None:
+        """The connection to the peer, if there is one."""
+        connection = self._ready.get(peer)
+        return None if connection is None or connection.ended else connection
+
+    def all(self) -> list[Connection]:
+        """Every connection whose peer is known."""
+        return [each for each in self._ready.values() if not each.ended]
+
+    async def to(self, peer: Fingerprint, *, patience_seconds: float = 0.0) -> Connection:
+        """The connection to the peer, dialled if there is none.
+
+        Raises ``PeerUnreachable``, or the reason for which the peer refused this side or this side the peer. When no
+        address of the peer is known, it waits for it to be announced as long as ``patience_seconds``.
+        """
+        connection = self.current(peer)
+        if connection is not None:
+            return connection
+        if self._closed:
+            raise BusClosed("the bus is closed")
+        if not self._resolver.candidates(peer):
+            await self._announcement(peer, patience_seconds)
+        dialling = self._dialling.get(peer)
+        if dialling is None:
+            dialling = self._dialling[peer] = asyncio.ensure_future(self._dial(peer))
+            dialling.add_done_callback(lambda task: self._dialled(peer, task))
+        return await asyncio.shield(dialling)
+
+    async def close(self) -> None:
+        """Ends them all, and the transport."""
+        self._closed = True
+        for task in list(self._dialling.values()):
+            task.cancel()
+        for connection in list(self._live):
+            connection.end(ChannelClosed("the bus was closed"))
+        await asyncio.gather(*self._dialling.values(), *self._running, return_exceptions=True)
+        await self._transport.close()
+
+    async def _dial(self, peer: Fingerprint) -> Connection:
+        tried: list[list[str | int]] = []
+        failure: BusError | None = None
+        for address in self._resolver.candidates(peer):
+            try:
+                return await self._dial_at(address, peer)
+            except BusError as error:
+                taken = self.current(peer)
+                if taken is not None:
+                    return taken
+                if not error.transient:
+                    raise
+                tried.append(list(address))
+                failure = error
+        if failure is not None and not isinstance(failure, PeerUnreachable | ChannelClosed):
+            raise failure
+        why = "no address is known" if failure is None else str(failure)
+        raise PeerUnreachable(f"{short(peer)} cannot be reached: {why}", tried=tried)
+
+    async def _dial_at(self, address: Address, peer: Fingerprint) -> Connection:
+        number = self._next_number()
+        try:
+            async with asyncio.timeout(limits.BUS_DIAL_SECONDS):
+                channel = await self._transport.dial(address, peer=peer)
+        except TimeoutError as error:
+            raise PeerUnreachable(f"{address.host}:{address.port} does not answer") from error
+        if channel.peer != peer:
+            await channel.close()
+            raise PeerUnreachable(f"somebody else answers at {address.host}:{address.port}")
+        connection = self._connection(channel, number, dialled=True)
+        running = asyncio.ensure_future(self._run(connection))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        await connection.ready
+        return self.current(peer) or connection
+
+    async def _take(self, channel: Channel) -> None:
+        """Runs a connection that was dialled by the other side."""
+        if self._closed or len(self._live) >= limits.BUS_CONNECTIONS_MAX:
+            await channel.close()
+            return
+        await self._run(self._connection(channel, self._next_number(), dialled=False))
+
+    async def _run(self, connection: Connection) -> None:
+        self._live.add(connection)
+        try:
+            await connection.run(self)
+        finally:
+            self._live.discard(connection)
+            if self._ready.get(connection.peer) is connection:
+                del self._ready[connection.peer]
+
+    def _connection(self, channel: Channel, number: int, *, dialled: bool) -> Connection:
+        trust = self._trust
+        hello = Hello(self._instance, number, trust.chain, self._topics(), trust.statements())
+        return Connection(channel, Link(trust, channel.peer), hello, self._clock, dialled=dialled)
+
+    def met(self, connection: Connection) -> None:
+        """Makes it the one of its peer, unless another one is to stay."""
+        old = self.current(connection.peer)
+        if old is not None:
+            kept = _kept(old, connection, self._trust.agent)
+            other = old if kept is connection else connection
+            other.end(ChannelClosed("another connection to the same peer took its place"))
+            if kept is old:
+                return
+        self._ready[connection.peer] = connection
+        self._owner.met(connection)
+
+    def arrived(self, connection: Connection, opened: Opened) -> None:
+        self._owner.arrived(connection, opened)
+
+    def topics_told(self, connection: Connection) -> None:
+        self._owner.topics_told(connection)
+
+    def learned(self) -> None:
+        self._owner.learned()
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _dialled(self, peer: Fingerprint, task: asyncio.Task[Connection]) -> None:
+        self._dialling.pop(peer, None)
+        if not task.cancelled():
+            task.exception()  # whoever waited was told; nobody may have
+
+    def _seen(self, peer: Fingerprint) -> None:
+        for waiting in self._announced.pop(peer, set()):
+            if not waiting.done():
+                waiting.set_result(None)
+
+    async def _announcement(self, peer: Fingerprint, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._announced.setdefault(peer, set()).add(waiting)
+        await asyncio.wait({waiting}, timeout=seconds)
+        self._announced.get(peer, set()).discard(waiting)
+
+
+def _kept(old: Connection, new: Connection, us: Fingerprint) -> Connection:
+    """Which of two connections to a peer both sides keep."""
+    olds, news = old.link.met, new.link.met
+    if olds is None or news is None or olds.instance != news.instance or (old.dialled and new.dialled):
+        return new  # the peer has started again, or this side had lost the old one
+    if not old.dialled and not new.dialled:
+        return new if news.number > olds.number else old
+    dialled, taken = (old, new) if old.dialled else (new, old)
+    their_numbers = (olds.number, news.number) if old.dialled else (news.number, olds.number)
+    if their_numbers[1] > their_numbers[0]:
+        return taken  # the peer dialled it after it had taken ours, which it has lost
+    if dialled.number > taken.number:
+        return dialled  # and this is the other way round
+    return dialled if us < new.peer else taken
