@@ -62,6 +62,14 @@ class BusHome:
         return self.root / "issued.json"
 
     @property
+    def addresses(self) -> Path:
+        return self.root / "addresses.json"
+
+    @property
+    def peers(self) -> Path:
+        return self.root / "peers"
+
+    @property
     def lock(self) -> Path:
         return self.root / "lock"
 

@@ -216,5 +216,13 @@ BUS_NEWCOMERS_MAX: Final = 64
 """Connections that have not proven a key yet. One more ends the oldest of the address that has the most of them."""
 BUS_CONNECTIONS_PER_ADDRESS_MAX: Final = 64
 """Connections from one address, where several agents may live."""
+BUS_FIXED_ADDRESSES_MAX: Final = 4
+"""Fixed addresses of one peer: a machine has a cable, a radio and a name."""
+BUS_ANNOUNCEMENTS_MAX: Final = 512
+"""Announcements that are kept, oldest given up first. Anybody on the LAN can make them up."""
+BUS_ANNOUNCEMENTS_PER_PEER_MAX: Final = 4
+"""Of one peer: those of a listener that was killed live on for an hour beside that of the next one."""
+BUS_ANNOUNCED_ADDRESSES_MAX: Final = 6
+"""Addresses of one peer that are tried because they were announced."""
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, after which no calendar of ours goes on."""
