@@ -368,7 +368,7 @@ class Bus:
 
     async def _close(self, seconds: float) -> None:
         until = asyncio.get_running_loop().time() + seconds
-        await self._intake.close()
+        self._intake.stop()
         await self._dispatcher.close(seconds)
         await _until(self._outbound.idle(), until)
         self._replies.fail_all(BusClosed("the bus was closed"))
@@ -381,7 +381,7 @@ class Bus:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._greeting, return_exceptions=True)
         await self._connections.close()
-        await self._intake.close()
+        await self._intake.close(seconds)
         await self._store.close()
 
     def _require_open(self) -> None:

@@ -70,11 +70,17 @@ class Intake:
         self._admitting.add(task)
         task.add_done_callback(self._admitting.discard)
 
-    async def close(self) -> None:
-        """Takes nothing more but replies, and waits for what is on its way into the store."""
+    def stop(self) -> None:
+        """Takes nothing more but replies."""
         self._closing = True
+
+    async def close(self, seconds: float) -> None:
+        """Gives what is on its way into the store so long. What is not acknowledged by then comes again."""
         if self._admitting:
-            await asyncio.wait(list(self._admitting))
+            await asyncio.wait(list(self._admitting), timeout=seconds)
+        for task in list(self._admitting):
+            task.cancel()
+        await asyncio.gather(*self._admitting, return_exceptions=True)
 
     def _examine(self, opened: Opened) -> Entry:
         """What the message says, if it may. Raises the ``BusError`` for which it may not."""
