@@ -6,7 +6,7 @@ import pytest
 
 from parley.bus.announcements import Announcements
 from parley.bus.fingerprint import Fingerprint, fingerprint_of
-from parley.bus.fixed_addresses import read_fixed_addresses
+from parley.bus.fixed_addresses import FixedAddresses, read_fixed_addresses
 from parley.bus.home import BusHome
 from parley.bus.last_addresses import LastAddresses
 from parley.bus.resolver import LanResolver
@@ -22,6 +22,11 @@ def somebody(number: int) -> Fingerprint:
     return fingerprint_of(number.to_bytes(32))
 
 
+def write(home: BusHome, *lines: str) -> None:
+    """What somebody writes into the file of fixed addresses."""
+    home.peers.write_text("".join(f"{line}\n" for line in lines))
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> BusHome:
     return BusHome(tmp_path)
@@ -30,7 +35,8 @@ def home(tmp_path: Path) -> BusHome:
 def test_what_is_announced_comes_first_then_the_last_address_then_the_file(home: BusHome) -> None:
     announced, last = Announcements(), LastAddresses(home)
     last.reached(BOB_NAME, TWO)
-    resolver = LanResolver(ADA_NAME, announced=announced, last=last, fixed={BOB_NAME: [THREE]})
+    write(home, f"{BOB_NAME.hex()} {THREE.host}:{THREE.port}")
+    resolver = LanResolver(ADA_NAME, announced=announced, last=last, fixed=FixedAddresses(home))
     assert resolver.candidates(BOB_NAME) == [TWO, THREE]
     announced.put("record", BOB_NAME, [ONE])
     assert resolver.candidates(BOB_NAME) == [ONE, TWO, THREE]
@@ -40,7 +46,7 @@ def test_what_is_announced_comes_first_then_the_last_address_then_the_file(home:
 
 def test_an_announced_address_that_has_worked_is_tried_before_whatever_else_is_announced(home: BusHome) -> None:
     announced, last = Announcements(), LastAddresses(home)
-    resolver = LanResolver(ADA_NAME, announced=announced, last=last, fixed={})
+    resolver = LanResolver(ADA_NAME, announced=announced, last=last, fixed=FixedAddresses(home))
     announced.put("honest", BOB_NAME, [TWO])
     announced.put("spoofed", BOB_NAME, [ONE])
     assert resolver.candidates(BOB_NAME) == [ONE, TWO]
@@ -51,7 +57,8 @@ def test_an_announced_address_that_has_worked_is_tried_before_whatever_else_is_a
 def test_peers_are_those_of_all_sources_and_not_oneself(home: BusHome) -> None:
     announced, last = Announcements(), LastAddresses(home)
     last.reached(somebody(1), ONE)
-    resolver = LanResolver(ADA_NAME, announced=announced, last=last, fixed={somebody(2): [TWO]})
+    write(home, f"{somebody(2).hex()} {TWO.host}:{TWO.port}")
+    resolver = LanResolver(ADA_NAME, announced=announced, last=last, fixed=FixedAddresses(home))
     seen: list[Fingerprint] = []
     resolver.watch(seen.append)
     for name in (somebody(3), ADA_NAME, somebody(3)):
@@ -155,3 +162,16 @@ def test_a_file_of_addresses_that_is_no_text_or_without_end_is_refused(home: Bus
         home.peers.write_bytes(content)
         with pytest.raises(FileDamaged):
             read_fixed_addresses(home)
+
+
+def test_fixed_addresses_are_read_again_when_they_have_changed_and_can_be_read(home: BusHome) -> None:
+    fixed = FixedAddresses(home)
+    assert fixed.peers() == set()
+    write(home, f"{BOB_NAME.hex()} 192.0.2.1:7001")
+    assert fixed.candidates(BOB_NAME) == [ONE]
+    write(home, f"{BOB_NAME.hex()} 192.0.2.2:7002", "half an edit")
+    assert fixed.candidates(BOB_NAME) == [ONE]
+    write(home, f"{BOB_NAME.hex()} 192.0.2.2:7002")
+    assert fixed.candidates(BOB_NAME) == [TWO]
+    home.peers.unlink()
+    assert fixed.peers() == set()

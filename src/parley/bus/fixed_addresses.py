@@ -5,6 +5,7 @@ Empty lines and what follows a ``#`` mean nothing. A peer may have several lines
 its line, as somebody expects it to hold.
 """
 
+import logging
 import re
 from typing import Final
 
@@ -15,12 +16,43 @@ from parley.core import limits
 from parley.core.bus_errors import FileDamaged
 from parley.core.errors import InvalidInput
 
+_log: Final = logging.getLogger(__name__)
 _LINE: Final = re.compile(
     r"(?P<peer>\S+)\s+(?:\[(?P<address>[^\s\]]+)\]|(?P<host>[^\s:\[\]]{1,255})):(?P<port>[0-9]{1,5})"
 )
 _PORT_MAX: Final = 65_535
 _FILE_CHARS_MAX: Final = 262_144
 """A line of each address that may be there, with a comment as long as itself."""
+
+
+class FixedAddresses:
+    """The file, read again when it has changed. Raises ``FileDamaged`` if it cannot be read at the start.
+
+    A change that cannot be read is logged, and what was there before holds on: it is somebody's half-finished edit.
+    """
+
+    def __init__(self, home: BusHome) -> None:
+        self._home = home
+        self._stamp = _stamp(home)
+        self._known = read_fixed_addresses(home)
+
+    def candidates(self, peer: Fingerprint) -> list[Address]:
+        """Where the file says that the peer is."""
+        return list(self._now().get(peer, ()))
+
+    def peers(self) -> set[Fingerprint]:
+        """Whom the file names."""
+        return set(self._now())
+
+    def _now(self) -> dict[Fingerprint, list[Address]]:
+        stamp = _stamp(self._home)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._known = read_fixed_addresses(self._home)
+            except FileDamaged as error:
+                _log.warning("fixed addresses stay as they were: %s", error)
+        return self._known
 
 
 def read_fixed_addresses(home: BusHome) -> dict[Fingerprint, list[Address]]:
@@ -46,6 +78,15 @@ def _parsed(home: BusHome, number: int, said: str) -> tuple[Fingerprint, Address
         return parse_fingerprint(match["peer"]), Address(match["address"] or match["host"], int(match["port"]))
     except InvalidInput as error:
         raise _damaged(home, number, f"begins with no fingerprint: {error}") from error
+
+
+def _stamp(home: BusHome) -> tuple[int, int, int] | None:
+    """Tells one content of the file from another."""
+    try:
+        status = home.peers.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _text(home: BusHome) -> str:

@@ -70,6 +70,18 @@ class BusHome:
         return self.root / "peers"
 
     @property
+    def store(self) -> Path:
+        return self.root / "store.db"
+
+    @property
+    def socket(self) -> Path:
+        return self.root / "socket"
+
+    @property
+    def listened(self) -> Path:
+        return self.root / "listened.json"
+
+    @property
     def lock(self) -> Path:
         return self.root / "lock"
 

@@ -4,10 +4,11 @@ An address that is announced and has worked before comes first, so that whoever 
 makes nobody wait.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 from parley.bus.announcements import Announcements
 from parley.bus.fingerprint import Fingerprint
+from parley.bus.fixed_addresses import FixedAddresses
 from parley.bus.last_addresses import LastAddresses
 from parley.bus.transport import Address
 
@@ -21,7 +22,7 @@ class LanResolver:
         *,
         announced: Announcements,
         last: LastAddresses,
-        fixed: Mapping[Fingerprint, Sequence[Address]],
+        fixed: FixedAddresses,
     ) -> None:
         self._own = own
         self._announced = announced
@@ -34,11 +35,11 @@ class LanResolver:
             return []
         announced, last = self._announced.candidates(peer), self._last.candidates(peer)
         confirmed = [address for address in last if address in announced]
-        return list(dict.fromkeys((*confirmed, *announced, *last, *self._fixed.get(peer, ()))))
+        return list(dict.fromkeys((*confirmed, *announced, *last, *self._fixed.candidates(peer))))
 
     def peers(self) -> list[Fingerprint]:
         """Everybody for whom there are candidates."""
-        return sorted((self._announced.peers() | self._last.peers() | self._fixed.keys()) - {self._own})
+        return sorted((self._announced.peers() | self._last.peers() | self._fixed.peers()) - {self._own})
 
     def watch(self, seen: Callable[[Fingerprint], None]) -> None:
         """Has ``seen`` called, on the event loop, whenever a peer is announced, for the first time or again."""
