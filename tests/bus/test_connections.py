@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from parley.bus import MemoryMeshStore, state
+from parley.bus import Address, Bus, Fingerprint, Identity, MemoryMeshStore, state
 from parley.bus.blocks import block
 from parley.bus.envelope import Envelope
 from parley.bus.link_frames import Answer, Hello, Refusal, Topics, decode_frame, encode_frame
+from parley.bus.memory_transport import MemoryChannel, MemoryTransport
 from parley.bus.message import Request
 from parley.bus.revocation import NOTHING_REVOKED
 from parley.bus.transport import Channel
@@ -72,6 +73,49 @@ async def test_several_addresses_of_a_peer_are_tried_one_after_the_other(world: 
         with pytest.raises(PeerUnreachable) as refusal:
             await ada.request(bob.fingerprint, "echo", b"hello")
         assert refusal.value.details["tried"] == [list(address), list(carol.address)]
+
+
+class Unanswered(MemoryTransport):
+    """Dials addresses where nobody says anything."""
+
+    async def dial(self, address: Address, *, peer: Fingerprint) -> MemoryChannel:
+        await asyncio.sleep(limits.BUS_DIAL_SECONDS * 2)
+        return await super().dial(address, peer=peer)
+
+
+async def test_a_peer_that_calls_is_not_kept_waiting_for_an_address_that_does_not_answer(world: World) -> None:
+    ada = await Bus.bind(
+        Identity(ADA, chain_of(ADA)),
+        resolver=world.resolver,
+        transport=Unanswered(world.network, name_of(ADA)),
+        clock=world.clock,
+    )
+    world.resolver.announce(ada.fingerprint, ada.address)
+    async with ada, echo(world, BOB) as bob:
+        asking = asyncio.ensure_future(ada.request(bob.fingerprint, "echo", b"hello"))
+        await bob.connect(ada.fingerprint)
+        await quiet()
+        assert asking.done()
+        assert await asking == b"hello"
+    async with await world.bus(CAROL) as carol:
+        world.resolver.announce(name_of(BOB), Address("nowhere", 1))
+        with pytest.raises(PeerUnreachable):
+            await carol.request(name_of(BOB), "echo", b"")
+
+
+async def test_who_waits_for_a_connection_when_the_bus_is_closed_is_told(world: World) -> None:
+    ada = await Bus.bind(
+        Identity(ADA, chain_of(ADA)),
+        resolver=world.resolver,
+        transport=Unanswered(world.network, name_of(ADA)),
+        clock=world.clock,
+    )
+    world.resolver.announce(name_of(BOB), Address("nowhere", 1))
+    connecting = asyncio.ensure_future(ada.connect(name_of(BOB)))
+    await quiet()
+    await ada.close()
+    with pytest.raises(BusClosed):
+        await connecting
 
 
 async def test_who_dials_an_agent_of_another_user_is_told(world: World) -> None:

@@ -256,3 +256,52 @@ async def test_case_62_a_default_bus_keeps_nothing_and_counts_from_one(world: Wo
         with pytest.raises(PeerUnreachable):
             await ada.publish_to(bob.fingerprint, "echo", b"hello")
     assert (await ada.outbox()).waiting == ()
+
+
+async def test_one_task_at_a_time_asks_a_subscription_and_none_a_handlers(world: World) -> None:
+    bob = await world.bus(BOB)
+    subscription = bob.subscribe("news")
+    asking = asyncio.ensure_future(anext(subscription))
+    await quiet()
+    with pytest.raises(InvalidInput):
+        await anext(subscription)
+    with pytest.raises(InvalidInput):
+        await anext(bob.subscribe("alerts", Heard()))
+    await bob.close()
+    with pytest.raises(StopAsyncIteration):
+        await asking
+
+
+async def test_a_subscription_that_was_closed_with_a_message_in_hand_gives_no_more(world: World) -> None:
+    ada, bob = await world.bus(ADA), await world.bus(BOB)
+    subscription = bob.subscribe("news")
+    await ada.publish_to(bob.fingerprint, "news", b"hello")
+    await anext(subscription)
+    await subscription.close()
+    with pytest.raises(StopAsyncIteration):
+        await anext(subscription)
+    assert len(await bob.inbox()) == 1
+
+
+async def test_a_handler_may_end_its_own_subscription(world: World) -> None:
+    ada, bob = await world.bus(ADA), await world.bus(BOB)
+    ended: list[bytes] = []
+
+    async def once(message: Message) -> None:
+        await subscription.close()
+        ended.append(message.body)
+
+    subscription = bob.subscribe("news", once)
+    for body in (b"one", b"two"):
+        await asyncio.gather(ada.publish_to(bob.fingerprint, "news", body), return_exceptions=True)
+    await quiet()
+    assert ended == [b"one"]
+    assert await bob.inbox() == []
+
+
+async def test_an_unannounced_peer_is_reached_once_it_calls(world: World) -> None:
+    ada = await world.bus(ADA)
+    asking = asyncio.ensure_future(ada.request(name_of(BOB), "echo", b"hello"))
+    async with echo(world, BOB, announced=False) as bob:
+        await bob.connect(ada.fingerprint)
+        assert await asking == b"hello"

@@ -19,6 +19,7 @@ SAID = {
     "send_once.py": ["the same message: True, a duplicate: True", "IDEMPOTENCY_KEY_REUSED", "messages in the topic: 1"],
     "edit_together.py": ["too late: Version conflict", "[x] build\n[x] test\n[ ] ship"],
     "share_work.py": ["done: Tidy the guide", "done: Name the errors", " is gone"],
+    "bus_in_memory.py": ["built main", "the build is green"],
     "read_without_hub.py": ["the newest event is "],
 }
 BY_HAND = {"resume_from_cursor.py", "agentlip-launcher"}

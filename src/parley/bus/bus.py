@@ -6,16 +6,16 @@ sender and the spool of what goes, and the store that remembers. What each promi
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from parley.bus.connection import Connection
+from parley.bus.background import Background
+from parley.bus.chain import Chain
 from parley.bus.connections import Connections
 from parley.bus.consumer import Arrival
 from parley.bus.dispatch import Dispatcher
-from parley.bus.envelope import Opened
 from parley.bus.fingerprint import Fingerprint, short
 from parley.bus.intake import Intake
 from parley.bus.link_frames import INSTANCE_BYTES, is_topic
@@ -25,6 +25,7 @@ from parley.bus.message import TIMEOUT_MS_MAX, Publish, Reply, Request
 from parley.bus.options import BusOptions, Delivery, Peer
 from parley.bus.outbound import Outbound
 from parley.bus.peer_book import PeerBook
+from parley.bus.reception import Reception
 from parley.bus.replies import Replies
 from parley.bus.revocation import Revocations
 from parley.bus.sending import Sender
@@ -40,7 +41,7 @@ from parley.core.bus_errors import (
     PeerUnreachable,
 )
 from parley.core.clock import Clock, SystemClock
-from parley.core.errors import InvalidInput
+from parley.core.errors import InvalidInput, ParleyError
 
 _log: Final = logging.getLogger(__name__)
 _PAGE: Final = 100
@@ -64,37 +65,30 @@ class Bus:
         clock: Clock,
     ) -> None:
         """For ``bind`` and ``bind_with``."""
+        trust = Trust(identity)
         self._options = options
         self._clock = clock
         self._resolver = resolver
         self._store = store
-        self._trust = Trust(identity)
-        self._dispatcher = Dispatcher(store, self._trust, options.jitter)
+        self._trust = trust
+        self._background = Background()
+        self._greeting = Background()
+        self._dispatcher = Dispatcher(store, trust, options.jitter)
         self._replies = Replies()
-        self._intake = Intake(
-            self._trust,
-            store,
-            self._dispatcher,
-            self._replies,
-            clock,
-            subscribed=self._subscribed,
-            unhandled=self._answer_unhandled,
-        )
+        self._book = PeerBook(store, trust, clock)
         self._connections = Connections(
-            self._trust,
+            trust,
             transport,
             resolver,
             clock,
-            self,
             instance=options.random_bytes(INSTANCE_BYTES),
             topics=self._subscribed,
         )
-        self._sender = Sender(self._trust, store, self._connections, clock, options.random_bytes)
-        self._book = PeerBook(store, self._trust, clock)
+        sender = Sender(trust, store, self._connections, clock, options.random_bytes)
         self._spool = Spool(
             store,
-            self._trust,
-            self._sender,
+            trust,
+            sender,
             self._book,
             clock,
             sealing=options.seal_spool,
@@ -102,18 +96,34 @@ class Bus:
             random_bytes=options.random_bytes,
         )
         self._outbound = Outbound(
-            self._trust,
-            self._sender,
+            trust,
+            sender,
             self._spool,
             self._replies,
             clock,
-            options.random_bytes,
+            options,
             policy=options.spool or ("publish" if store.durable else "off"),
-            spool_ms=options.spool_ms,
+        )
+        self._intake = Intake(
+            trust,
+            store,
+            self._dispatcher,
+            self._replies,
+            clock,
+            is_subscribed=self._is_subscribed,
+            unhandled=self._answer_unhandled,
+        )
+        self._reception = Reception(
+            trust,
+            self._intake,
+            self._book,
+            self._spool,
+            self._connections,
+            clock,
+            self._background,
+            options.keep_revocations,
         )
         self._address: Address | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._greeting: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -186,8 +196,6 @@ class Bus:
         """All that is known to be revoked."""
         return self._trust.revocations
 
-    # Asking and answering
-
     async def request(
         self, peer: Fingerprint, topic: str, body: bytes, *, timeout: float = limits.BUS_REQUEST_SECONDS
     ) -> bytes:
@@ -212,11 +220,9 @@ class Bus:
 
         async def answer(arrival: Arrival) -> None:
             assert isinstance(arrival.message, Request)
-            self._spawn(self._outbound.reply(arrival, await self._outcome(handler, arrival)))
+            self._background.spawn(self._outbound.reply(arrival, await self._outcome(handler, arrival)))
 
         self._dispatcher.handle("request", topic, answer, self._options.handlers_max)
-
-    # Publishing and subscribing
 
     async def publish(self, topic: str, body: bytes) -> list[Delivery]:
         """Sends to every peer that is known to subscribe, and tells what became of it for each.
@@ -230,7 +236,7 @@ class Bus:
         async def attempt(peer: Fingerprint) -> Delivery:
             try:
                 return await self._outbound.publish(peer, message)
-            except BusError as error:
+            except ParleyError as error:
                 return Delivery(peer, "failed", error=error)
 
         return list(await asyncio.gather(*map(attempt, peers)))
@@ -249,7 +255,7 @@ class Bus:
         times. Raises ``InvalidInput`` if the topic has a subscription.
         """
         self._check(topic)
-        if topic not in self._subscribed() and len(self._subscribed()) >= limits.BUS_SUBSCRIPTIONS_MAX:
+        if not self._is_subscribed(topic) and len(self._subscribed()) >= limits.BUS_SUBSCRIPTIONS_MAX:
             raise InvalidInput(f"a bus subscribes to {limits.BUS_SUBSCRIPTIONS_MAX} topics at most", field="topic")
         if handler is None:
             consumer = self._dispatcher.ask(topic)
@@ -262,8 +268,6 @@ class Bus:
             consumer = self._dispatcher.handle("publish", topic, hand_over, 1)
         self._tell_topics()
         return Subscription(topic, consumer, closed=self._tell_topics)
-
-    # Who is there, and what waits
 
     def peers(self) -> list[Peer]:
         """Who was met within the last 30 days, and who is announced."""
@@ -318,8 +322,17 @@ class Bus:
         """
         new = self._trust.learn(statements)
         if new:
-            self.learned()
+            self._reception.learned()
         return new
+
+    def renew(self, chain: Chain) -> None:
+        """Goes on with a newer certificate for the same key. Every connection is made anew, so that each peer sees it.
+
+        Raises ``ChainInvalid`` for another agent's, ``OtherUser``, or what ``chain.verify`` raises.
+        """
+        self._trust.renew(chain, self._clock.now_ms())
+        for connection in self._connections.all():
+            connection.end(ChannelClosed("the certificate was renewed"))
 
     async def close(self, seconds: float = limits.BUS_CLOSE_SECONDS) -> None:
         """Takes nothing new, gives what is under way so long, and lets go of everything.
@@ -331,36 +344,13 @@ class Bus:
             self._closing = asyncio.ensure_future(self._close(seconds))
         await asyncio.shield(self._closing)
 
-    # What the connections tell
-
-    def met(self, connection: Connection) -> None:
-        self._note(connection)
-
-    def arrived(self, connection: Connection, opened: Opened) -> None:
-        self._intake.arrived(connection, opened)
-
-    def topics_told(self, connection: Connection) -> None:
-        self._note(connection)
-
-    def learned(self) -> None:
-        if self._options.keep_revocations is not None:
-            self._spawn(self._keep_revocations(self._options.keep_revocations))
-        statements = self._trust.statements()
-        for connection in self._connections.all():
-            try:
-                connection.link.authority(self._clock.now_ms())
-            except BusError as error:
-                connection.refuse(error)
-            else:
-                connection.tell_statements(statements)
-
     async def _start(self) -> None:
         self._trust.own(self._clock.now_ms())
         if len(self._options.topics) > limits.BUS_SUBSCRIPTIONS_MAX or not all(map(is_topic, self._options.topics)):
             raise InvalidInput("the topics are too many, or not all of them can be called so", field="topics")
         await self._book.load()
         await self._dispatcher.load()
-        self._address = await self._connections.listen()
+        self._address = await self._connections.listen(self._reception)
         await self._spool.start()
         self._resolver.watch(self._seen)
         for peer in self._resolver.peers():
@@ -372,14 +362,9 @@ class Bus:
         await self._dispatcher.close(seconds)
         await _until(self._outbound.idle(), until)
         self._replies.fail_all(BusClosed("the bus was closed"))
-        for task in list(self._greeting):
-            task.cancel()
+        await self._greeting.finish(0)
         await self._spool.close()
-        if self._tasks:
-            await _until(asyncio.wait(list(self._tasks)), until)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._greeting, return_exceptions=True)
+        await self._background.finish(until - asyncio.get_running_loop().time())
         await self._connections.close()
         await self._intake.close(seconds)
         await self._store.close()
@@ -402,6 +387,9 @@ class Bus:
     def _subscribed(self) -> tuple[str, ...]:
         return tuple(sorted(self._dispatcher.topics("publish") | self._options.topics))
 
+    def _is_subscribed(self, topic: str) -> bool:
+        return topic in self._options.topics or self._dispatcher.has_consumer("publish", topic)
+
     def _tell_topics(self) -> None:
         topics = self._subscribed()
         for connection in self._connections.all():
@@ -419,11 +407,11 @@ class Bus:
 
     def _answer_unhandled(self, peer: Fingerprint, message_id: bytes, message: Request) -> None:
         arrival = Arrival(0, peer, message_id, message, self._clock.now_ms(), 1)
-        self._spawn(self._outbound.reply(arrival, Reply(message_id, "no_handler")))
+        self._background.spawn(self._outbound.reply(arrival, Reply(message_id, "no_handler")))
 
     def _seen(self, peer: Fingerprint) -> None:
         if self._closing is None and peer != self.fingerprint:
-            self._spawn(self._greet(peer), self._greeting)
+            self._greeting.spawn(self._greet(peer))
 
     async def _greet(self, peer: Fingerprint) -> None:
         """Meets a peer that was announced, and has what waits for it sent."""
@@ -434,31 +422,6 @@ class Bus:
             _log.info("%s was announced and is not there: %s", short(peer), error)
         except BusError as error:
             _log.warning("%s was announced: %s", short(peer), error)
-
-    def _note(self, connection: Connection) -> None:
-        known = self._book.meet(connection)
-        if known is not None:
-            self._spawn(self._book.keep(known))
-            self._spawn(self._serve_spool(connection.peer))
-
-    async def _serve_spool(self, peer: Fingerprint) -> None:
-        try:
-            await self._spool.subscribed(peer)
-            await self._spool.hasten(peer)
-        except BusError as error:
-            _log.error("the outbox cannot be looked through: %s", error)
-
-    async def _keep_revocations(self, keep: Callable[[Revocations], None]) -> None:
-        try:
-            await asyncio.to_thread(keep, self._trust.revocations)
-        except Exception:
-            _log.exception("what was revoked cannot be written down; it is known until the bus ends")
-
-    def _spawn(self, work: Coroutine[Any, Any, None], among: "set[asyncio.Task[None]] | None" = None) -> None:
-        tasks = self._tasks if among is None else among
-        task = asyncio.ensure_future(work)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
 
 
 async def _until(work: Awaitable[object], until: float) -> None:

@@ -8,6 +8,7 @@ As bytes a chain is ``u8 number of certificates ‖ each as a signed text``.
 stranger wrote decides which refusal is given.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Annotated, Final, NamedTuple
 
@@ -148,25 +149,25 @@ def verify(chain: Chain, *, user: Fingerprint | None, now_ms: int, revocations: 
     Raises ``ChainInvalid``, ``OtherUser``, ``Revoked`` or ``CertificateExpired``, looked for in this order.
     ``revocations`` are those of the same user.
     """
-    _check_links(chain)
-    root = fingerprint_of(chain.user_key)
+    checked = _check_links(chain)
+    root = checked.authority.user
     if user is not None and root != user:
         raise OtherUser("the certificate was issued by another user", user=root.hex())
-    _check_revoked(chain, root, revocations)
+    _check_revoked(chain, checked.names, revocations)
     _check_expired(chain, now_ms)
-    last = chain.last
-    limits_of_calls = (
-        CallLimit(blake3(each.text).digest(), each.value.caveats.calls_max)
-        for each in chain.links
-        if each.value.caveats.calls_max is not None
-    )
-    return Authority(
-        root, fingerprint_of(chain.agent_key), chain.agent_key, last.role, last.caveats, tuple(limits_of_calls)
-    )
+    return checked.authority
+
+
+class _Checked(NamedTuple):
+    """A chain whose certificates belong together."""
+
+    authority: Authority
+    names: tuple[Fingerprint, ...]
+    """The user's, and each subject's."""
 
 
 @lru_cache(_CHAINS_CACHED)
-def _check_links(chain: Chain) -> None:
+def _check_links(chain: Chain) -> _Checked:
     """What no time and no revocation changes."""
     above: Certificate | None = None
     for each in chain.links:
@@ -179,10 +180,19 @@ def _check_links(chain: Chain) -> None:
             if not certificate.caveats.is_within(above.caveats):
                 raise ChainInvalid("a certificate allows more than the one above it")
         above = certificate
+    last = chain.last
+    names = (chain.user_key, *(bytes.fromhex(each.value.subject) for each in chain.links))
+    root, *subjects = map(fingerprint_of, names)
+    call_limits = tuple(
+        CallLimit(blake3(each.text).digest(), each.value.caveats.calls_max)
+        for each in chain.links
+        if each.value.caveats.calls_max is not None
+    )
+    authority = Authority(root, subjects[-1], chain.agent_key, last.role, last.caveats, call_limits)
+    return _Checked(authority, (root, *subjects))
 
 
-def _check_revoked(chain: Chain, root: Fingerprint, revocations: Revocations) -> None:
-    names = (root, *(fingerprint_of(bytes.fromhex(each.value.subject)) for each in chain.links))
+def _check_revoked(chain: Chain, names: Iterable[Fingerprint], revocations: Revocations) -> None:
     for name in names:
         if name in revocations.revoked:
             raise Revoked("the user revoked a key of the chain", key=name.hex())

@@ -27,6 +27,7 @@ from parley.bus.link import (
 )
 from parley.bus.link_frames import Alive, Answer, Hello, Statements, Topics, encode_frame
 from parley.bus.transport import Channel
+from parley.bus.watchdog import Watchdog
 from parley.core import limits
 from parley.core.bus_errors import (
     BusError,
@@ -96,6 +97,9 @@ class Connection:
         self._admitting_bytes = 0
         self._admitted = asyncio.Event()
         self._ended: asyncio.Future[BusError] = asyncio.get_running_loop().create_future()
+        self._quiet = Watchdog(limits.BUS_ALIVE_SECONDS, self._say_something)
+        self._stalled = self._watch("the peer takes nothing")
+        self._silent = self._watch("the peer has gone quiet")
 
     @property
     def ended(self) -> bool:
@@ -112,7 +116,11 @@ class Connection:
             self.end(ChannelClosed("the connection was closed"))
             reader.cancel()
             writer.cancel()
-            await asyncio.gather(reader, writer, return_exceptions=True)
+            for outcome in await asyncio.gather(reader, writer, return_exceptions=True):
+                if isinstance(outcome, Exception):
+                    _log.error("a connection to %s failed", short(self.peer), exc_info=outcome)
+            for each in (self._quiet, self._stalled, self._silent):
+                each.stop()
             await self._channel.close()
 
     def end(self, error: BusError) -> None:
@@ -181,16 +189,22 @@ class Connection:
         """Tells what is known to be revoked now."""
         self._tell(encode_frame(Statements(statements)))
 
+    def _watch(self, end: str) -> Watchdog:
+        return Watchdog(limits.BUS_SILENCE_SECONDS, lambda: self.end(ChannelClosed(end)))
+
     def _tell(self, frame: bytes) -> None:
         if not self.ended:
             self._outgoing.put_nowait(_Outgoing(frame))
 
     async def _write(self) -> None:
         try:
+            self._quiet.feed()
             while True:
-                outgoing = await self._next_outgoing()
-                async with asyncio.timeout(limits.BUS_SILENCE_SECONDS):
-                    await self._channel.send(outgoing.frame)
+                outgoing = await self._outgoing.get()
+                self._stalled.feed()
+                await self._channel.send(outgoing.frame)
+                self._stalled.pause()
+                self._quiet.feed()
                 if outgoing.written is not None and not outgoing.written.done():
                     outgoing.written.set_result(None)
                 if outgoing.last is not None:
@@ -198,15 +212,10 @@ class Connection:
                     return
         except BusError as error:
             self.end(error)
-        except TimeoutError:
-            self.end(ChannelClosed("the peer takes nothing"))
 
-    async def _next_outgoing(self) -> _Outgoing:
-        try:
-            async with asyncio.timeout(limits.BUS_ALIVE_SECONDS):
-                return await self._outgoing.get()
-        except TimeoutError:
-            return _Outgoing(KEEPALIVE)
+    def _say_something(self) -> None:
+        self._tell(KEEPALIVE)
+        self._quiet.feed()
 
     async def _read(self, owner: Owner) -> None:
         try:
@@ -214,14 +223,14 @@ class Connection:
                 self._heed(owner, await self._channel.receive())
             while True:
                 await self._room()
-                async with asyncio.timeout(limits.BUS_SILENCE_SECONDS):
-                    frame = await self._channel.receive()
+                self._silent.feed()
+                frame = await self._channel.receive()
+                self._silent.pause()
                 self._heed(owner, frame)
         except ChannelClosed as error:
             self.end(error)
         except TimeoutError:
-            quiet = ChannelClosed if self.link.met else PeerUnreachable
-            self.end(quiet("the peer has gone quiet"))
+            self.end(PeerUnreachable("the peer does not say who it is"))
         except BusError as error:
             self.refuse(error)
             await asyncio.shield(self._ended)

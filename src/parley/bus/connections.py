@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Final
 
 from parley.bus.connection import Connection, Owner
-from parley.bus.envelope import Opened
 from parley.bus.fingerprint import Fingerprint, short
 from parley.bus.link import Link
 from parley.bus.link_frames import Hello
@@ -26,7 +25,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Connections:
-    """The ``Owner`` of every connection. Belongs to one event loop."""
+    """Belongs to one event loop."""
 
     def __init__(
         self,
@@ -34,7 +33,6 @@ class Connections:
         transport: Transport,
         resolver: Resolver,
         clock: Clock,
-        owner: Owner,
         *,
         instance: bytes,
         topics: Callable[[], tuple[str, ...]],
@@ -43,7 +41,7 @@ class Connections:
         self._transport = transport
         self._resolver = resolver
         self._clock = clock
-        self._owner = owner
+        self._owner: Owner | None = None
         self._instance = instance
         self._topics = topics
         self._number = 0
@@ -51,12 +49,14 @@ class Connections:
         self._ready: dict[Fingerprint, Connection] = {}
         self._dialling: dict[Fingerprint, asyncio.Task[Connection]] = {}
         self._running: set[asyncio.Task[None]] = set()
-        self._announced: dict[Fingerprint, set[asyncio.Future[None]]] = {}
+        self._announced = _Moments()
+        self._met = _Moments()
         self._closed = False
-        resolver.watch(self._seen)
+        resolver.watch(self._announced.come)
 
-    async def listen(self) -> Address:
-        """Begins to take connections."""
+    async def listen(self, owner: Owner) -> Address:
+        """Begins to take connections, and tells their owner of all that happens on any of them."""
+        self._owner = owner
         return await self._transport.listen(self._take)
 
     def current(self, peer: Fingerprint) -> Connection | None:
@@ -81,11 +81,21 @@ class Connections:
             raise BusClosed("the bus is closed")
         if not self._resolver.candidates(peer):
             await self._announcement(peer, patience_seconds)
+            connection = self.current(peer)
+            if connection is not None:
+                return connection
         dialling = self._dialling.get(peer)
         if dialling is None:
             dialling = self._dialling[peer] = asyncio.ensure_future(self._dial(peer))
             dialling.add_done_callback(lambda task: self._dialled(peer, task))
-        return await asyncio.shield(dialling)
+        while not dialling.done():
+            await asyncio.wait({dialling, self._met.next(peer)}, return_when=asyncio.FIRST_COMPLETED)
+            connection = self.current(peer)
+            if connection is not None:
+                return connection
+        if dialling.cancelled():
+            raise BusClosed("the bus was closed")
+        return dialling.result()
 
     async def close(self) -> None:
         """Ends them all, and the transport."""
@@ -135,7 +145,12 @@ class Connections:
 
     async def _take(self, channel: Channel) -> None:
         """Runs a connection that was dialled by the other side."""
-        if self._closed or len(self._live) >= limits.BUS_CONNECTIONS_MAX:
+        of_peer = sum(each.peer == channel.peer for each in self._live)
+        if (
+            self._closed
+            or len(self._live) >= limits.BUS_CONNECTIONS_MAX
+            or of_peer >= limits.BUS_CONNECTIONS_PER_PEER_MAX
+        ):
             await channel.close()
             return
         await self._run(self._connection(channel, self._next_number(), dialled=False))
@@ -143,7 +158,8 @@ class Connections:
     async def _run(self, connection: Connection) -> None:
         self._live.add(connection)
         try:
-            await connection.run(self)
+            assert self._owner is not None
+            await connection.run(_Settled(self._owner, self))
         finally:
             self._live.discard(connection)
             if self._ready.get(connection.peer) is connection:
@@ -154,26 +170,18 @@ class Connections:
         hello = Hello(self._instance, number, trust.chain, self._topics(), trust.statements())
         return Connection(channel, Link(trust, channel.peer), hello, self._clock, dialled=dialled)
 
-    def met(self, connection: Connection) -> None:
-        """Makes it the one of its peer, unless another one is to stay."""
+    def settle(self, connection: Connection) -> bool:
+        """Makes it the one of its peer, unless another one is to stay, and tells which."""
         old = self.current(connection.peer)
         if old is not None:
             kept = _kept(old, connection, self._trust.agent)
             other = old if kept is connection else connection
             other.end(ChannelClosed("another connection to the same peer took its place"))
             if kept is old:
-                return
+                return False
         self._ready[connection.peer] = connection
-        self._owner.met(connection)
-
-    def arrived(self, connection: Connection, opened: Opened) -> None:
-        self._owner.arrived(connection, opened)
-
-    def topics_told(self, connection: Connection) -> None:
-        self._owner.topics_told(connection)
-
-    def learned(self) -> None:
-        self._owner.learned()
+        self._met.come(connection.peer)
+        return True
 
     def _next_number(self) -> int:
         self._number += 1
@@ -184,18 +192,45 @@ class Connections:
         if not task.cancelled():
             task.exception()  # whoever waited was told; nobody may have
 
-    def _seen(self, peer: Fingerprint) -> None:
-        for waiting in self._announced.pop(peer, set()):
-            if not waiting.done():
-                waiting.set_result(None)
-
     async def _announcement(self, peer: Fingerprint, seconds: float) -> None:
-        if seconds <= 0:
-            return
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._announced.setdefault(peer, set()).add(waiting)
-        await asyncio.wait({waiting}, timeout=seconds)
-        self._announced.get(peer, set()).discard(waiting)
+        """Waits for the peer to be announced, or to call, and no longer than this."""
+        if seconds > 0:
+            moments = {self._announced.next(peer), self._met.next(peer)}
+            await asyncio.wait(moments, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
+
+class _Moments:
+    """Something that happens to a peer now and then, and whoever waits for the next time."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Fingerprint, asyncio.Future[None]] = {}
+
+    def next(self, peer: Fingerprint) -> "asyncio.Future[None]":
+        """Done once it happens. Everybody who waits shares it, so it must not be cancelled."""
+        if peer not in self._waiting:
+            self._waiting[peer] = asyncio.get_running_loop().create_future()
+        return self._waiting[peer]
+
+    def come(self, peer: Fingerprint) -> None:
+        """It happens."""
+        waiting = self._waiting.pop(peer, None)
+        if waiting is not None:
+            waiting.set_result(None)
+
+
+class _Settled:
+    """Looks whether a connection stays before its owner hears of it."""
+
+    def __init__(self, owner: Owner, connections: Connections) -> None:
+        self._connections = connections
+        self._owner = owner
+        self.arrived = owner.arrived
+        self.topics_told = owner.topics_told
+        self.learned = owner.learned
+
+    def met(self, connection: Connection) -> None:
+        if self._connections.settle(connection):
+            self._owner.met(connection)
 
 
 def _kept(old: Connection, new: Connection, us: Fingerprint) -> Connection:

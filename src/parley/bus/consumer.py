@@ -17,6 +17,7 @@ from parley.bus.mesh_store import MeshStore
 from parley.bus.message import Publish, Request
 from parley.core.backoff import Backoff, Jitter
 from parley.core.bus_errors import BusError
+from parley.core.errors import InvalidInput
 
 _log: Final = logging.getLogger(__name__)
 RETRY: Final = Backoff(first_ms=1_000, most_ms=60_000)
@@ -135,7 +136,7 @@ class Consumer(ABC):
         """Waits for what is in hand, and gives it up after so long; it is handed out again later."""
         if self._queue.consumer is self:
             self._queue.consumer = None
-        running = list(self._running)
+        running = [task for task in self._running if task is not asyncio.current_task()]
         if running:
             await asyncio.wait(running, timeout=seconds)
         for task in running:
@@ -222,7 +223,11 @@ class AskedConsumer(Consumer):
         await self._in_hand
 
     async def ask(self) -> Arrival | None:
-        """The next message; None after ``finish``. One asks at a time."""
+        """The next message; None after ``finish``. Raises ``InvalidInput`` if somebody else is asking."""
+        if self._asking:
+            raise InvalidInput("another task waits for the next message of this subscription", field="topic")
+        if self._closed:
+            return None
         if self._in_hand is not None and not self._unread:
             self._in_hand.set_result(None)
             self._in_hand = None
@@ -233,7 +238,7 @@ class AskedConsumer(Consumer):
             while not self._unread and not self._closed:
                 self._changed.clear()
                 await self._changed.wait()
-            return self._unread.popleft() if self._unread else None
+            return self._unread.popleft() if self._unread and not self._closed else None
         finally:
             self._asking = False
 

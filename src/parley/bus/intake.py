@@ -7,7 +7,7 @@ the store's failures above all, refuses the message for now: a message is never 
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final
 
 from parley.bus.connection import Connection
@@ -39,7 +39,7 @@ class Intake:
         replies: Replies,
         clock: Clock,
         *,
-        subscribed: Callable[[], Collection[str]],
+        is_subscribed: Callable[[str], bool],
         unhandled: Callable[[Fingerprint, bytes, Request], None],
     ) -> None:
         """``unhandled`` is told of requests that nobody here answers."""
@@ -48,7 +48,7 @@ class Intake:
         self._dispatcher = dispatcher
         self._replies = replies
         self._clock = clock
-        self._subscribed = subscribed
+        self._is_subscribed = is_subscribed
         self._unhandled = unhandled
         self._admitting: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -94,7 +94,7 @@ class Intake:
         topic = self._replies.topic(opened.head.sender, message) if isinstance(message, Reply) else message.topic
         authority.require_topic(topic)
         self._trust.own(self._clock.now_ms()).require_topic(topic)
-        if isinstance(message, Publish) and topic not in self._subscribed():
+        if isinstance(message, Publish) and not self._is_subscribed(topic):
             raise NoSubscriber(f"nobody here subscribes to {topic!r}", topic=topic)
         return entry
 

@@ -9,7 +9,7 @@ from parley.bus.fingerprint import Fingerprint
 from parley.bus.revocation import Revocations
 from parley.core import limits
 from parley.core.backoff import Jitter
-from parley.core.bus_errors import BusError
+from parley.core.errors import ParleyError
 from parley.core.sealing import Random
 
 SpoolPolicy = Literal["off", "publish", "all"]
@@ -42,7 +42,7 @@ class Delivery(NamedTuple):
     outcome: Literal["delivered", "spooled", "failed"]
     outbox_id: int | None = None
     """Of a message that is spooled."""
-    error: BusError | None = None
+    error: ParleyError | None = None
     """Why it was not delivered."""
 
 

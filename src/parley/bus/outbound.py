@@ -5,6 +5,7 @@ for a reason of our own store, the caller is told and nothing is kept.
 """
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -14,15 +15,14 @@ from parley.bus.consumer import Arrival
 from parley.bus.envelope import MESSAGE_ID_BYTES, room
 from parley.bus.fingerprint import Fingerprint, short
 from parley.bus.message import Publish, Reply, Request, encode_message
-from parley.bus.options import Delivery, SpoolPolicy
+from parley.bus.options import BusOptions, Delivery, SpoolPolicy
 from parley.bus.replies import Replies
 from parley.bus.sending import Outgoing, Sender
-from parley.bus.spool import Spool
+from parley.bus.spool import WAIT, Spool
 from parley.bus.trust import Trust
 from parley.core import limits
 from parley.core.bus_errors import BusError, FrameTooLarge, NoReply, NotAcknowledged, StoreError
 from parley.core.clock import Clock
-from parley.core.sealing import Random
 
 _log: Final = logging.getLogger(__name__)
 
@@ -37,19 +37,19 @@ class Outbound:
         spool: Spool,
         replies: Replies,
         clock: Clock,
-        random_bytes: Random,
+        options: BusOptions,
         *,
         policy: SpoolPolicy,
-        spool_ms: int,
     ) -> None:
         self._trust = trust
         self._sender = sender
         self._spool = spool
         self._replies = replies
         self._clock = clock
-        self._random = random_bytes
+        self._random = options.random_bytes
+        self._jitter = options.jitter
+        self._spool_ms = options.spool_ms
         self._policy = policy
-        self._spool_ms = spool_ms
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -101,7 +101,7 @@ class Outbound:
         return Delivery(peer, "delivered")
 
     async def reply(self, arrival: Arrival, reply: Reply) -> None:
-        """Answers a request, for as long as somebody waits for that. What fails is logged: a reply is never spooled."""
+        """Answers a request, for as long as somebody waits for that; a reply is never spooled."""
         assert isinstance(arrival.message, Request)
         left = (arrival.admitted_at + arrival.message.timeout_ms - self._clock.now_ms()) / 1000
         if left <= 0:
@@ -109,9 +109,20 @@ class Outbound:
         outgoing = Outgoing(self._random(MESSAGE_ID_BYTES), encode_message(reply), topic=arrival.message.topic)
         try:
             async with asyncio.timeout(left):
-                await self._sender.send(arrival.peer, outgoing)
+                await self._send_until_taken(arrival.peer, outgoing)
         except (BusError, TimeoutError) as error:
             _log.warning("an answer for %s was not taken: %s", short(arrival.peer), error)
+
+    async def _send_until_taken(self, peer: Fingerprint, outgoing: Outgoing) -> None:
+        for failures in itertools.count(1):
+            try:
+                await self._sender.send(peer, outgoing)
+            except BusError as error:
+                if not error.transient:
+                    raise
+                await asyncio.sleep(WAIT.wait_ms(failures, self._jitter) / 1000)
+            else:
+                return
 
     async def idle(self) -> None:
         """Waits until no call is under way."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from parley.bus.consumer import Arrival, AskedConsumer, Consumer
 from parley.bus.fingerprint import Fingerprint
 from parley.core.errors import InvalidInput
+from parley.core.limits import BUS_CLOSE_SECONDS
 
 
 class Message(NamedTuple):
@@ -45,9 +46,12 @@ class Subscription:
         return Message.of(arrival)
 
     async def close(self) -> None:
-        """Ends the subscription. The message that was handed out last, unless the next one was asked for, comes again
-        to whoever subscribes next."""
-        await self._consumer.finish(0)
+        """Ends the subscription; a handler that runs is given five seconds.
+
+        The message that an iterator gave last, unless the next one was asked for, comes again to whoever subscribes
+        next.
+        """
+        await self._consumer.finish(BUS_CLOSE_SECONDS)
         self._closed()
 
     async def __aenter__(self) -> "Subscription":

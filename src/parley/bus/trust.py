@@ -35,13 +35,21 @@ class Trust:
         self.user = fingerprint_of(identity.chain.user_key)
         self.agent = fingerprint_of(identity.chain.agent_key)
         self.chain = identity.chain.encode()
-        self._own = identity.chain
+        self._own: Chain = identity.chain
         self._revocations = identity.revocations
 
     @property
     def revocations(self) -> Revocations:
         """All that is known to be revoked."""
         return self._revocations
+
+    def renew(self, chain: Chain, now_ms: int) -> None:
+        """Takes a newer chain for the same key. Raises ``ChainInvalid``, or what ``chain.verify`` raises."""
+        if chain.agent_key != self._own.agent_key:
+            raise ChainInvalid("the certificate is for another key than this agent's")
+        self._verify(chain, now_ms)
+        self._own = chain
+        self.chain = chain.encode()
 
     def statements(self) -> tuple[bytes, ...]:
         """What peers are told of it."""

@@ -158,6 +158,8 @@ BUS_ADMITTING_BYTES_MAX: Final = 32 * 1024 * 1024
 """Payloads of one connection that are on their way into the store, before no more is read from it."""
 BUS_CONNECTIONS_MAX: Final = 512
 """Connections at a time: several for each machine that one person could have."""
+BUS_CONNECTIONS_PER_PEER_MAX: Final = 8
+"""Of these, how many one peer may open: it needs one, and a few more while it loses and replaces it."""
 BUS_HELLO_SECONDS: Final = 10.0
 """How long the other side of a new connection may take to say who it is."""
 BUS_DIAL_SECONDS: Final = 5.0

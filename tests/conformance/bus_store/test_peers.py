@@ -4,14 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from parley.bus import KnownPeer, MeshStore
+from parley.bus import MeshStore
 from parley.core.bus_errors import StoreInputInvalid
 from parley.core.limits import BUS_PEERS_KEPT
-from tests.conformance.bus_store.makers import NOW, open_store, peer
-
-
-def known(number: int, seen_at: int = NOW, *topics: str) -> KnownPeer:
-    return KnownPeer(peer(number), b"k" * 32, "builder", topics, seen_at)
+from tests.conformance.bus_store.makers import NOW, known, open_store
 
 
 async def test_a_peer_is_known_as_it_was_last_seen(store: MeshStore) -> None:
