@@ -216,6 +216,41 @@ def test_a_second_listener_is_refused(machines: Machines) -> None:
     assert (refused.code, refused.json["code"]) == (10, "BUS_STORE_LOCKED")
 
 
+def test_what_is_revoked_while_machines_listen_reaches_them_and_ends_the_talk(machines: Machines) -> None:
+    """The third machine is not revoked, and is the control."""
+    first = machines.listen("first", "news")
+    machines.listen("second", "--answer", "echo=cat")
+    machines.told("second", "send", machines.agents["first"], "news", "hello")
+    assert bodies(first, 1) == ["hello"]
+    machines.on("first", "revoke", machines.agents["second"])
+    while machines.on("second", "send", machines.agents["first"], "news", "again", "--no-mdns").code == 0:
+        pass
+    machines.told("third", "send", machines.agents["first"], "news", "I am still here")
+    while (body := bodies(first, 1)[0]) != "I am still here":
+        assert body == "again"
+    for refused in (machines.on("second", "send", machines.agents["first"], "news", "late", "--no-mdns") for _ in "12"):
+        assert refused.code != 0
+    machines.told("third", "send", machines.agents["first"], "news", "and nothing came between")
+    assert bodies(first, 1) == ["and nothing came between"]
+
+
+def test_a_certificate_that_was_renewed_is_used_by_a_listener_that_runs(machines: Machines) -> None:
+    """Before, the machine may speak on one topic, and after on another one."""
+    first = machines.listen("first", "build", "news")
+    line = machines.on("second", "request").stdout.strip()
+    narrow = machines.on("first", "issue", line, "--topic", "news").stdout.strip()
+    machines.on("second", "accept", narrow)
+    machines.listen("second")
+    to_first = machines.agents["first"]
+    refused = machines.on("second", "send", to_first, "build", "hello", "--json", "--no-mdns")
+    assert refused.json["code"] == "BUS_TOPIC_REFUSED"
+    wide = machines.on("first", "issue", line, "--topic", "news", "--topic", "build").stdout.strip()
+    machines.on("second", "accept", wide)
+    while machines.on("second", "send", to_first, "build", "hello", "--no-mdns").code:
+        pass
+    assert bodies(first, 1) == ["hello"]
+
+
 def test_an_agent_that_nobody_knows_cannot_be_asked_and_nothing_waits_for_it(machines: Machines) -> None:
     refused = machines.on("first", "request", machines.agents["second"], "echo", "hello", "--json", "--no-mdns")
     assert (refused.code, refused.json["code"]) == (1, "BUS_PEER_UNREACHABLE")

@@ -13,6 +13,7 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
+from parley.app.bus_changes import follow
 from parley.bus.announcements import Announcements
 from parley.bus.bus import Bus
 from parley.bus.caveats import Topic
@@ -52,6 +53,7 @@ class Node(NamedTuple):
 
     bus: Bus
     resolver: Resolver
+    transport: TlsTransport
 
 
 class _Listened(msgspec.Struct, frozen=True):
@@ -82,11 +84,13 @@ async def joined(
     else:
         node, looking = await _join_at_a_port(home, listening, before, note)
         _write(home, _Listened(node.bus.address.port, tuple(sorted(listening.topics))))
+    following = asyncio.create_task(follow(home, node.bus, node.transport, note))
     try:
         if mdns:
             await looking.start(None if listening is None else node.bus.address)
         yield node
     finally:
+        following.cancel()
         await looking.close()
         await node.bus.close()
 
@@ -116,14 +120,15 @@ async def _join(
     def keep(learned: Revocations) -> None:
         _keep(home, learned)
 
+    transport = TlsTransport(credentials, host=host, port=port, reached=last.reached)
     bus = await Bus.bind_with(
         Identity(credentials.agent_seed, grant.chain, standing.revocations),
         store=SqliteMeshStore(home.store, StoreIdentity(agent, user)),
         resolver=resolver,
-        transport=TlsTransport(credentials, host=host, port=port, reached=last.reached),
+        transport=transport,
         options=BusOptions(topics=topics, keep_revocations=keep),
     )
-    return Node(bus, resolver), Mdns(agent, user, announced, missing=note)
+    return Node(bus, resolver, transport), Mdns(agent, user, announced, missing=note)
 
 
 def _keep(home: BusHome, learned: Revocations) -> None:

@@ -15,6 +15,7 @@ from parley.bus.transport import Address
 from parley.core import limits
 from parley.core.bus_errors import FileDamaged
 from parley.core.errors import InvalidInput
+from parley.core.files import stamp_of
 
 _log: Final = logging.getLogger(__name__)
 _LINE: Final = re.compile(
@@ -33,7 +34,7 @@ class FixedAddresses:
 
     def __init__(self, home: BusHome) -> None:
         self._home = home
-        self._stamp = _stamp(home)
+        self._stamp = stamp_of(home.peers)
         self._known = read_fixed_addresses(home)
 
     def candidates(self, peer: Fingerprint) -> list[Address]:
@@ -45,7 +46,7 @@ class FixedAddresses:
         return set(self._now())
 
     def _now(self) -> dict[Fingerprint, list[Address]]:
-        stamp = _stamp(self._home)
+        stamp = stamp_of(self._home.peers)
         if stamp != self._stamp:
             self._stamp = stamp
             try:
@@ -78,15 +79,6 @@ def _parsed(home: BusHome, number: int, said: str) -> tuple[Fingerprint, Address
         return parse_fingerprint(match["peer"]), Address(match["address"] or match["host"], int(match["port"]))
     except InvalidInput as error:
         raise _damaged(home, number, f"begins with no fingerprint: {error}") from error
-
-
-def _stamp(home: BusHome) -> tuple[int, int, int] | None:
-    """Tells one content of the file from another."""
-    try:
-        status = home.peers.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _text(home: BusHome) -> str:
