@@ -83,13 +83,17 @@ class Unanswered(MemoryTransport):
         return await super().dial(address, peer=peer)
 
 
-async def test_a_peer_that_calls_is_not_kept_waiting_for_an_address_that_does_not_answer(world: World) -> None:
-    ada = await Bus.bind(
+async def patient_ada(world: World) -> Bus:
+    return await Bus.bind(
         Identity(ADA, chain_of(ADA)),
         resolver=world.resolver,
         transport=Unanswered(world.network, name_of(ADA)),
         clock=world.clock,
     )
+
+
+async def test_a_peer_that_calls_is_not_kept_waiting_for_an_address_that_does_not_answer(world: World) -> None:
+    ada = await patient_ada(world)
     world.resolver.announce(ada.fingerprint, ada.address)
     async with ada, echo(world, BOB) as bob:
         asking = asyncio.ensure_future(ada.request(bob.fingerprint, "echo", b"hello"))
@@ -104,12 +108,7 @@ async def test_a_peer_that_calls_is_not_kept_waiting_for_an_address_that_does_no
 
 
 async def test_who_waits_for_a_connection_when_the_bus_is_closed_is_told(world: World) -> None:
-    ada = await Bus.bind(
-        Identity(ADA, chain_of(ADA)),
-        resolver=world.resolver,
-        transport=Unanswered(world.network, name_of(ADA)),
-        clock=world.clock,
-    )
+    ada = await patient_ada(world)
     world.resolver.announce(name_of(BOB), Address("nowhere", 1))
     connecting = asyncio.ensure_future(ada.connect(name_of(BOB)))
     await quiet()

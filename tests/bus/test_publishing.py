@@ -305,3 +305,37 @@ async def test_an_unannounced_peer_is_reached_once_it_calls(world: World) -> Non
     async with echo(world, BOB, announced=False) as bob:
         await bob.connect(ada.fingerprint)
         assert await asking == b"hello"
+
+
+async def test_what_is_sent_again_under_its_message_id_is_handled_once(world: World) -> None:
+    ada, bob = await world.bus(ADA), await world.bus(BOB)
+    heard = Heard()
+    bob.subscribe("news", heard)
+    deliveries = [await ada.publish_to(bob.fingerprint, "news", b"hello", message_id=b"m" * 16) for _ in range(3)]
+    await quiet()
+    assert {(each.outcome, each.message_id) for each in deliveries} == {("delivered", b"m" * 16)}
+    assert heard.bodies == [b"hello"]
+    with pytest.raises(InvalidInput):
+        await ada.publish_to(bob.fingerprint, "news", b"hello", message_id=b"short")
+
+
+async def test_two_requests_at_a_time_have_two_message_ids(world: World) -> None:
+    ada, bob = await world.bus(ADA), await world.bus(BOB)
+    bob.handle("slow", lambda message: asyncio.sleep(1, message.body))
+    asking = asyncio.ensure_future(ada.request(bob.fingerprint, "slow", b"hello", message_id=b"m" * 16))
+    await quiet()
+    with pytest.raises(InvalidInput):
+        await ada.request(bob.fingerprint, "slow", b"hello", message_id=b"m" * 16)
+    assert await asking == b"hello"
+
+
+async def test_who_gives_up_a_request_leaves_nothing_behind(world: World) -> None:
+    ada, bob = await world.bus(ADA), await world.bus(BOB)
+    bob.handle("slow", lambda message: asyncio.sleep(1, message.body))
+    asking = asyncio.ensure_future(ada.request(bob.fingerprint, "slow", b"hello"))
+    await quiet()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert await ada.request(bob.fingerprint, "slow", b"again") == b"again"
+    assert await ada.inbox() == []

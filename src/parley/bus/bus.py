@@ -197,9 +197,15 @@ class Bus:
         return self._trust.revocations
 
     async def request(
-        self, peer: Fingerprint, topic: str, body: bytes, *, timeout: float = limits.BUS_REQUEST_SECONDS
+        self,
+        peer: Fingerprint,
+        topic: str,
+        body: bytes,
+        *,
+        timeout: float = limits.BUS_REQUEST_SECONDS,
+        message_id: bytes | None = None,
     ) -> bytes:
-        """The peer's answer.
+        """The peer's answer. Under a ``message_id`` that it has handled before, the peer does not handle it again.
 
         Raises ``PeerUnreachable``, ``NotAcknowledged``, ``NoReply`` if the peer took the request and did not answer in
         time, ``NoHandler``, ``HandlerFailed``, or the refusal of either side. ``timeout`` is in seconds and covers all.
@@ -208,7 +214,7 @@ class Bus:
             raise InvalidInput(f"timeout must be up to {limits.BUS_REQUEST_SECONDS_MAX} seconds", field="timeout")
         message = Request(topic, body, min(round(timeout * 1000), TIMEOUT_MS_MAX))
         self._check(topic, message)
-        return await self._outbound.request(peer, message, timeout)
+        return await self._outbound.request(peer, self._outbound.new_message_id(message_id), message, timeout)
 
     def handle(self, topic: str, handler: RequestHandler) -> None:
         """Has the handler answer requests on the topic; those that wait are handed to it at once.
@@ -234,18 +240,26 @@ class Bus:
         peers = [Fingerprint(each.fingerprint) for each in self._book if topic in each.topics]
 
         async def attempt(peer: Fingerprint) -> Delivery:
+            message_id = self._outbound.new_message_id()
             try:
-                return await self._outbound.publish(peer, message)
+                return await self._outbound.publish(peer, message_id, message)
             except ParleyError as error:
-                return Delivery(peer, "failed", error=error)
+                return Delivery(peer, "failed", message_id, error=error)
 
         return list(await asyncio.gather(*map(attempt, peers)))
 
-    async def publish_to(self, peer: Fingerprint, topic: str, body: bytes) -> Delivery:
-        """Sends to one peer. Raises the ``BusError`` for which it was neither delivered nor spooled."""
+    async def publish_to(
+        self, peer: Fingerprint, topic: str, body: bytes, *, message_id: bytes | None = None
+    ) -> Delivery:
+        """Sends to one peer. Raises the ``BusError`` for which it was neither delivered nor spooled.
+
+        Give a ``message_id`` of 16 random bytes to send the same message again, whatever became of it before: the peer
+        handles it once.
+        """
         message = Publish(topic, body)
         self._check(topic, message)
-        return await self._outbound.publish(peer, message, patience_seconds=limits.BUS_RESOLVE_SECONDS)
+        message_id = self._outbound.new_message_id(message_id)
+        return await self._outbound.publish(peer, message_id, message, patience_seconds=limits.BUS_RESOLVE_SECONDS)
 
     def subscribe(self, topic: str, handler: PublishHandler | None = None) -> Subscription:
         """What is published on the topic from now on, and what waits of it, one after the other.

@@ -1,9 +1,7 @@
 """The connections of a bus: one for each peer, dialled when there is something to say, or taken.
 
-Two agents may dial each other at once, and then both must keep the same connection. Each side numbers the connections
-that it dials and takes, in that order, and says the number in its hello. So both can tell that neither of two had ended
-when the other was dialled, and keep the one that the agent with the smaller fingerprint dialled; otherwise whoever
-dialled the later one had lost the earlier.
+Two agents may dial each other at once, and a peer may dial anew what this side has not lost yet; ``rivals`` says which
+connection stays.
 """
 
 import asyncio
@@ -15,6 +13,7 @@ from parley.bus.connection import Connection, Owner
 from parley.bus.fingerprint import Fingerprint, short
 from parley.bus.link import Link
 from parley.bus.link_frames import Hello
+from parley.bus.rivals import Rival, keeps_new
 from parley.bus.transport import Address, Channel, Resolver, Transport
 from parley.bus.trust import Trust
 from parley.core import limits
@@ -174,10 +173,11 @@ class Connections:
         """Makes it the one of its peer, unless another one is to stay, and tells which."""
         old = self.current(connection.peer)
         if old is not None:
-            kept = _kept(old, connection, self._trust.agent)
-            other = old if kept is connection else connection
+            we_are_smaller = self._trust.agent < connection.peer
+            stays = keeps_new(_rival(old), _rival(connection), we_are_smaller=we_are_smaller)
+            other = old if stays else connection
             other.end(ChannelClosed("another connection to the same peer took its place"))
-            if kept is old:
+            if not stays:
                 return False
         self._ready[connection.peer] = connection
         self._met.come(connection.peer)
@@ -233,17 +233,7 @@ class _Settled:
             self._owner.met(connection)
 
 
-def _kept(old: Connection, new: Connection, us: Fingerprint) -> Connection:
-    """Which of two connections to a peer both sides keep."""
-    olds, news = old.link.met, new.link.met
-    if olds is None or news is None or olds.instance != news.instance or (old.dialled and new.dialled):
-        return new  # the peer has started again, or this side had lost the old one
-    if not old.dialled and not new.dialled:
-        return new if news.number > olds.number else old
-    dialled, taken = (old, new) if old.dialled else (new, old)
-    their_numbers = (olds.number, news.number) if old.dialled else (news.number, olds.number)
-    if their_numbers[1] > their_numbers[0]:
-        return taken  # the peer dialled it after it had taken ours, which it has lost
-    if dialled.number > taken.number:
-        return dialled  # and this is the other way round
-    return dialled if us < new.peer else taken
+def _rival(connection: Connection) -> Rival:
+    hello = connection.link.met
+    assert hello is not None
+    return Rival(connection.dialled, connection.number, hello.number, hello.instance)

@@ -40,6 +40,8 @@ class Delivery(NamedTuple):
 
     peer: Fingerprint
     outcome: Literal["delivered", "spooled", "failed"]
+    message_id: bytes
+    """Under which the same message may be sent again without becoming two."""
     outbox_id: int | None = None
     """Of a message that is spooled."""
     error: ParleyError | None = None

@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final
 
 from parley.bus.consumer import Arrival
@@ -23,6 +23,7 @@ from parley.bus.trust import Trust
 from parley.core import limits
 from parley.core.bus_errors import BusError, FrameTooLarge, NoReply, NotAcknowledged, StoreError
 from parley.core.clock import Clock
+from parley.core.errors import InvalidInput
 
 _log: Final = logging.getLogger(__name__)
 
@@ -62,9 +63,16 @@ class Outbound:
                 bytes_max=limits.BUS_FRAME_BYTES_MAX,
             )
 
-    async def request(self, peer: Fingerprint, message: Request, timeout: float) -> bytes:
+    def new_message_id(self, given: bytes | None = None) -> bytes:
+        """The id that a caller gave for a message, or one that nobody can guess. Raises ``InvalidInput``."""
+        if given is None:
+            return self._random(MESSAGE_ID_BYTES)
+        if len(given) != MESSAGE_ID_BYTES:
+            raise InvalidInput(f"a message id has {MESSAGE_ID_BYTES} bytes, not {len(given)}", field="message_id")
+        return given
+
+    async def request(self, peer: Fingerprint, message_id: bytes, message: Request, timeout: float) -> bytes:
         """As ``Bus.request``."""
-        message_id = self._random(MESSAGE_ID_BYTES)
         answer = self._replies.expect(message_id, peer, message.topic)
         with self._busy():
             sending = asyncio.ensure_future(self._send_request(peer, message_id, message, timeout))
@@ -81,12 +89,14 @@ class Outbound:
             finally:
                 self._replies.forget(message_id)
                 sending.cancel()
-                with suppress(asyncio.CancelledError, BusError):
-                    await sending
+                await asyncio.wait({sending})
+                if not sending.cancelled():
+                    sending.exception()  # which was raised above, or came too late to matter
 
-    async def publish(self, peer: Fingerprint, message: Publish, *, patience_seconds: float = 0.0) -> Delivery:
+    async def publish(
+        self, peer: Fingerprint, message_id: bytes, message: Publish, *, patience_seconds: float = 0.0
+    ) -> Delivery:
         """To one peer. Raises the ``BusError`` for which it was neither delivered nor spooled."""
-        message_id = self._random(MESSAGE_ID_BYTES)
         spools = self._policy != "off"
         with self._busy():
             if spools and self._spool.has_backlog(peer):
@@ -98,7 +108,7 @@ class Outbound:
                 if not spools or not _may_be_spooled(error):
                     raise
                 return await self._put(peer, message_id, message, error)
-        return Delivery(peer, "delivered")
+        return Delivery(peer, "delivered", message_id)
 
     async def reply(self, arrival: Arrival, reply: Reply) -> None:
         """Answers a request, for as long as somebody waits for that; a reply is never spooled."""
@@ -106,7 +116,7 @@ class Outbound:
         left = (arrival.admitted_at + arrival.message.timeout_ms - self._clock.now_ms()) / 1000
         if left <= 0:
             return
-        outgoing = Outgoing(self._random(MESSAGE_ID_BYTES), encode_message(reply), topic=arrival.message.topic)
+        outgoing = Outgoing(self.new_message_id(), encode_message(reply), topic=arrival.message.topic)
         try:
             async with asyncio.timeout(left):
                 await self._send_until_taken(arrival.peer, outgoing)
@@ -130,7 +140,7 @@ class Outbound:
 
     async def _put(self, peer: Fingerprint, message_id: bytes, message: Publish, failure: BusError | None) -> Delivery:
         outbox_id = await self._spool.put(peer, message_id, message, lives_ms=self._spool_ms)
-        return Delivery(peer, "spooled", outbox_id, failure)
+        return Delivery(peer, "spooled", message_id, outbox_id, failure)
 
     async def _send_request(self, peer: Fingerprint, message_id: bytes, message: Request, timeout: float) -> None:
         outgoing = Outgoing(message_id, encode_message(message), topic=message.topic)

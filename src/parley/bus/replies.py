@@ -6,6 +6,7 @@ from typing import NamedTuple
 from parley.bus.fingerprint import Fingerprint
 from parley.bus.message import Reply
 from parley.core.bus_errors import BusError, HandlerFailed, NoHandler, ReplyUnasked
+from parley.core.errors import InvalidInput
 
 
 class _Waiting(NamedTuple):
@@ -21,7 +22,12 @@ class Replies:
         self._waiting: dict[bytes, _Waiting] = {}
 
     def expect(self, message_id: bytes, peer: Fingerprint, topic: str) -> "asyncio.Future[bytes]":
-        """Holds the body of the answer once it is there, or the reason for which there is none."""
+        """Holds the body of the answer once it is there, or the reason for which there is none.
+
+        Raises ``InvalidInput`` if an answer to this message id is waited for already.
+        """
+        if message_id in self._waiting:
+            raise InvalidInput("a request with this message id is under way", field="message_id")
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._waiting[message_id] = _Waiting(peer, topic, answer)
