@@ -80,6 +80,7 @@ async def test_a_peer_with_another_key_than_the_dialled_one_is_refused_and_named
     async with listening() as bob:
         failed = await refused(credentials(ADA), bob, peer=CAROL)
         assert BOB_NAME.hex() in str(failed)
+        assert bob.received == []
         await is_served(bob)
 
 

@@ -36,13 +36,15 @@ class Listener:
         self.transport = transport
         self.address = Address("", 0)
         self.came: list[Fingerprint] = []
+        self.received: list[bytes] = []
         self.ended: asyncio.Queue[BaseException] = asyncio.Queue()
 
     async def serve(self, channel: Channel) -> None:
         self.came.append(channel.peer)
         try:
             while True:
-                await channel.send(await channel.receive())
+                self.received.append(await channel.receive())
+                await channel.send(self.received[-1])
         except BaseException as error:
             self.ended.put_nowait(error)
             raise
