@@ -1,8 +1,8 @@
 """The bus: agents of one user on a LAN with no server between them. Keys and trust, envelopes that prove them, what
 each agent keeps, and the ``Bus`` on which they ask, answer, publish and subscribe.
 
-``home`` has keys on disk, and ``sqlite_store`` the durable store, imported by whoever wants one, since it loads SQLite.
-The network is reached through a ``Transport``.
+``home`` has keys on disk, ``tls_transport`` is how machines reach each other, and ``sqlite_store`` the durable store.
+Each is imported by whoever wants it: nothing here opens a file, a socket or SQLite by itself.
 """
 
 from parley.bus.bus import Bus

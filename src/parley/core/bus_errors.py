@@ -18,7 +18,7 @@ others the second parent says which branch of the tree of ``errors`` each belong
     │   └── NoHandler
     ├── LocalError               never told to a peer
     │   ├── NoIdentity           ├── UserKeyMissing        ├── FileUnsafe
-    │   ├── FileDamaged          └── BusClosed
+    │   ├── FileDamaged          ├── ListenRefused         └── BusClosed
     └── StoreError               of a ``MeshStore``, never told to a peer
         ├── StoreInputInvalid    ├── OutboxFull            ├── MessageIdReused
         ├── SequenceRefused      ├── StoreClosed           ├── StoreLocked
@@ -275,6 +275,13 @@ class FileDamaged(BusError, LocalError):
     code = "BUS_FILE_DAMAGED"
     exit_code = Exit.WORKSPACE_UNSAFE
     hint = "Restore it from a backup, or move it aside and enrol this machine again."
+
+
+class ListenRefused(BusError, LocalError):
+    """The bus cannot listen at this address: it is taken, is not one of this machine's, or may not be used."""
+
+    code = "BUS_LISTEN_REFUSED"
+    hint = "Name another port or another address of this machine."
 
 
 class BusClosed(BusError, LocalError):

@@ -208,5 +208,23 @@ BUS_CERTIFICATE_DAYS_MAX: Final = 3_650
 """Ten years; what should hold for ever is renewed."""
 BUS_RENEWAL_DAYS: Final = 30
 """A certificate that ends sooner is renewed where the user key is."""
+BUS_HANDSHAKE_SECONDS: Final = 10
+"""How long whoever connects may take to prove its key."""
+BUS_FRAME_GAP_SECONDS: Final = 30
+"""How long a peer may be silent within a frame. Between frames it may be silent for as long as it likes."""
+BUS_FAREWELL_SECONDS: Final = 5
+"""How long a connection that is closed goes on sending what is on its way."""
+BUS_NEWCOMERS_MAX: Final = 64
+"""Connections that have not proven a key yet. One more ends the oldest of the address that has the most of them."""
+BUS_CONNECTIONS_PER_ADDRESS_MAX: Final = 64
+"""Connections from one address, where several agents may live."""
+BUS_FIXED_ADDRESSES_MAX: Final = 4
+"""Fixed addresses of one peer: a machine has a cable, a radio and a name."""
+BUS_ANNOUNCEMENTS_MAX: Final = 512
+"""Announcements that are kept, oldest given up first. Anybody on the LAN can make them up."""
+BUS_ANNOUNCEMENTS_PER_PEER_MAX: Final = 4
+"""Of one peer: those of a listener that was killed live on for an hour beside that of the next one."""
+BUS_ANNOUNCED_ADDRESSES_MAX: Final = 6
+"""Addresses of one peer that are tried because they were announced."""
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, after which no calendar of ours goes on."""
