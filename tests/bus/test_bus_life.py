@@ -1,6 +1,8 @@
 """What happens to a bus while it runs: renewal, revocation, and a network that is never at rest."""
 
 import asyncio
+import contextlib
+import itertools
 import random
 from collections import Counter
 
@@ -145,3 +147,72 @@ async def test_control_with_stores_that_forget_message_ids_some_are_handled_twic
     await town.live(150)
     assert set(town.heard) == town.promised
     assert max(town.heard.values()) > 1
+
+
+class Surviving(MemoryMeshStore):
+    """What a file is to a bus that starts again: it is still there."""
+
+    durable = True
+
+    async def close(self) -> None:
+        pass
+
+
+class RestlessTown(Town):
+    """The agents are killed and start again, too."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        super().__init__(world, seed)
+        self.attempted: set[tuple[bytes, bytes]] = set()
+        self.repeated: Counter[tuple[bytes, bytes]] = Counter()
+        self._stores = {seed: Surviving() for seed in (ADA, BOB, CAROL)}
+
+    async def settle_in(self, store: type[MemoryMeshStore] = Surviving) -> None:
+        for seed in self._stores:
+            self.buses.append(await self._start(seed))
+        for one, other in itertools.permutations(self.buses, 2):
+            await one.connect(other.fingerprint)
+        await quiet()
+
+    async def _start(self, seed: bytes) -> Bus:
+        bus = await self.world.bus(seed, store=self._stores[seed], jitter=self.random.random)
+        bus.subscribe("news", self._hearer(bus))
+        return bus
+
+    def _hearer(self, bus: Bus):
+        async def hear(message: Message) -> None:
+            self.heard[bus.fingerprint, message.body] += 1
+            self.repeated[bus.fingerprint, message.body] += message.redelivered
+            await asyncio.sleep(self.random.choice((0, 0, 0, 1, 20)))
+
+        return hear
+
+    async def _publish(self, one: Bus, other: Bus) -> None:
+        if self.random.random() < 0.1:
+            await self._restart(self.random.randrange(len(self.buses)))
+            return
+        self._number += 1
+        body = b"%d" % self._number
+        self.attempted.add((other.fingerprint, body))
+        with contextlib.suppress(BusError):
+            await one.publish_to(other.fingerprint, "news", body)
+            self.promised.add((other.fingerprint, body))
+
+    async def _restart(self, number: int) -> None:
+        bus, seed = self.buses[number], list(self._stores)[number]
+        if bus.is_closed:
+            return
+        await self.world.crash(bus)
+        self.buses[number] = await self._start(seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_agents_that_are_killed_lose_nothing_and_repeat_only_what_they_say(world: World, seed: int) -> None:
+    town = RestlessTown(world, seed)
+    await town.settle_in()
+    await town.live(150)
+    assert town.promised <= set(town.heard) <= town.attempted
+    assert all(count - 1 <= town.repeated[key] for key, count in town.heard.items())
+    for bus in town.buses:
+        assert [each for each in (await bus.outbox()).waiting if each.wedged is None] == []
+        assert await bus.inbox() == []

@@ -192,6 +192,11 @@ class Bus:
         return self._address
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or is about to be."""
+        return self._closing is not None
+
+    @property
     def revocations(self) -> Revocations:
         """All that is known to be revoked."""
         return self._trust.revocations
