@@ -18,6 +18,9 @@ from tests.cli.conftest import Parley, Ran
 SECONDS = 60.0
 
 
+ROOT = Path(__file__).parent.parent.parent
+
+
 class Listener:
     """A machine that listens, in a process of its own."""
 
@@ -78,13 +81,17 @@ class Machines:
         """Starts a listener, whose address the other machines are told."""
         listener = Listener(self.folder(machine), *words)
         self._running.append(listener)
+        self.tell(machine, listener.report["port"])
+        return listener
+
+    def tell(self, machine: str, port: int) -> None:
+        """Writes down for the other machines where this one is."""
         for other in self.agents.keys() - {machine}:
             known = BusHome(self.folder(other)).peers
             lines = known.read_text().splitlines() if known.exists() else []
             kept = [line for line in lines if not line.startswith(self.agents[machine])]
-            kept.append(f"{self.agents[machine]} 127.0.0.1:{listener.report['port']}")
+            kept.append(f"{self.agents[machine]} 127.0.0.1:{port}")
             known.write_text("\n".join(kept) + "\n")
-        return listener
 
     def end(self) -> None:
         for listener in self._running:
@@ -280,3 +287,25 @@ def test_what_was_refused_by_the_listener_is_told_as_it_was_there(machines: Mach
 def test_what_means_nothing_is_refused(machines: Machines, words: list[str]) -> None:
     refused = machines.on("first", *words, "--json")
     assert (refused.code, refused.json["code"]) == (1, "INVALID_INPUT")
+
+
+def test_a_program_joins_the_bus_from_the_folder_of_its_machine(machines: Machines) -> None:
+    """The example of the documents. Whether it finds multicast DNS makes no difference here."""
+    program = subprocess.Popen(
+        [sys.executable, ROOT / "examples" / "bus_on_a_lan.py", "news"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PARLEY_BUS_HOME": str(machines.folder("second"))},
+    )
+    assert program.stdout is not None
+    try:
+        for line in program.stdout:
+            if line.startswith("listening on port"):
+                machines.tell("second", int(line.split()[-1]))
+                break
+        machines.told("first", "send", machines.agents["second"], "news", "hello")
+        heard = next(line for line in program.stdout if line.endswith("hello\n"))
+        assert heard == f"{machines.agents['first']} hello\n"
+    finally:
+        program.kill()
+        program.communicate(timeout=SECONDS)

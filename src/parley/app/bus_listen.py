@@ -7,11 +7,11 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from parley.app.bus_node import Listening, joined
 from parley.app.bus_operations import perform, told_body
 from parley.app.bus_socket import serving
 from parley.bus.bus import Bus
 from parley.bus.home import bus_home
+from parley.bus.node import Listening, joined
 from parley.bus.subscription import Message
 from parley.core import limits
 from parley.core.errors import InvalidInput

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from parley.app import bus_socket
-from parley.app.bus_node import announced, joined
 from parley.app.bus_operations import (
     AnyOperation,
     Ask,
@@ -19,6 +18,7 @@ from parley.app.bus_operations import (
 )
 from parley.bus.fingerprint import parse_fingerprint
 from parley.bus.home import BusHome, bus_home
+from parley.bus.node import announced, joined
 from parley.core import limits
 from parley.core.bus_errors import StoreLocked
 

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
-from parley.app.bus_node import Node
 from parley.bus.fingerprint import Fingerprint, parse_fingerprint
 from parley.bus.mesh_store import ExpiredItem, OutboxItem
+from parley.bus.node import Node
 from parley.bus.options import Delivery, Peer
 from parley.core.clock import iso
 
-ANNOUNCED_SECONDS: Final = 1.0
+ANNOUNCED_SECONDS: Final = 2.5
 """How long a bus that has only begun waits for others to be announced, before it lists who is there."""
 
 

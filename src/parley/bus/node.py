@@ -1,9 +1,9 @@
-"""This machine on the bus: its keys, its durable store, its transport and its resolver, put together from its folder.
+"""A machine on the bus: its keys, its durable store, its transport and its resolver, put together from its folder.
 
-One process owns a store. While ``parley bus listen`` runs it is that one, and other commands ask it (``bus_socket``).
-Otherwise a command joins the bus by itself for a moment: nobody can dial it then, since it listens for this machine
-alone and announces nothing. It says that it subscribes to what the last listener did, so that peers do not forget it;
-what they send meanwhile waits in the store for the next listener.
+One process owns a store. While one listens it is that one. A process that does not listen joins the bus for a moment:
+nobody can dial it, since it takes connections from this machine alone and announces nothing. It says that it subscribes
+to what the last listener did, so that peers do not forget it; what they send meanwhile waits in the store for the next
+listener.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from parley.app.bus_changes import follow
 from parley.bus.announcements import Announcements
 from parley.bus.bus import Bus
 from parley.bus.caveats import Topic
 from parley.bus.fingerprint import Fingerprint, fingerprint_of
 from parley.bus.fixed_addresses import FixedAddresses
+from parley.bus.folder_changes import follow
 from parley.bus.home import BusHome, read_private
 from parley.bus.last_addresses import LastAddresses
 from parley.bus.mdns import Mdns
