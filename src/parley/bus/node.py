@@ -16,24 +16,23 @@ import msgspec
 from parley.bus.announcements import Announcements
 from parley.bus.bus import Bus
 from parley.bus.caveats import Topic
-from parley.bus.fingerprint import Fingerprint
+from parley.bus.fingerprint import Fingerprint, fingerprint_of
 from parley.bus.fixed_addresses import FixedAddresses
 from parley.bus.folder_changes import follow
-from parley.bus.home import BusHome, locked, read_private
+from parley.bus.home import BusHome, read_private
 from parley.bus.last_addresses import LastAddresses
 from parley.bus.mdns import Mdns
 from parley.bus.options import BusOptions
 from parley.bus.resolver import LanResolver
 from parley.bus.revocation import Revocations
 from parley.bus.sqlite_store import SqliteMeshStore
-from parley.bus.standing import keep_revocations, load_standing
+from parley.bus.standing import add_revocations, identity_of, load_standing
 from parley.bus.store_file import StoreIdentity
 from parley.bus.tls_contexts import credentials_of
 from parley.bus.tls_transport import TlsTransport
 from parley.bus.transport import Resolver
-from parley.bus.trust import Identity
 from parley.core import limits, untrusted_json
-from parley.core.bus_errors import ListenRefused, NoIdentity
+from parley.core.bus_errors import ListenRefused
 from parley.core.clock import SystemClock
 from parley.core.files import write_atomic
 
@@ -110,36 +109,23 @@ async def _join(
     home: BusHome, host: str | None, port: int, topics: frozenset[str], note: Callable[[str], None]
 ) -> tuple[Node, Mdns]:
     standing = load_standing(home)
-    credentials = credentials_of(standing, SystemClock().now_ms())
-    agent, user, grant = standing.agent, standing.user, standing.grant
-    if agent is None or user is None or grant is None:
-        raise NoIdentity("this machine has no certificate yet")
+    credentials, identity = credentials_of(standing, SystemClock().now_ms()), identity_of(standing)
+    agent, user = credentials.agent, fingerprint_of(identity.chain.user_key)
     announced, last = Announcements(), LastAddresses(home)
     resolver = LanResolver(agent, announced=announced, last=last, fixed=FixedAddresses(home))
 
     def keep(learned: Revocations) -> None:
-        _keep(home, learned)
+        add_revocations(home, learned)
 
     transport = TlsTransport(credentials, host=host, port=port, reached=last.reached)
     bus = await Bus.bind_with(
-        Identity(credentials.agent_seed, grant.chain, standing.revocations),
+        identity,
         store=SqliteMeshStore(home.store, StoreIdentity(agent, user)),
         resolver=resolver,
         transport=transport,
         options=BusOptions(topics=topics, keep_revocations=keep),
     )
     return Node(bus, resolver, transport), Mdns(agent, user, announced, missing=note)
-
-
-def _keep(home: BusHome, learned: Revocations) -> None:
-    """Adds to what is written down, which a command may have changed meanwhile."""
-    with locked(home):
-        known = load_standing(home).revocations
-        merged = known
-        for statement in learned.statements:
-            merged = merged.merge(statement)
-        if merged is not known:
-            keep_revocations(home, merged)
 
 
 def _read(home: BusHome) -> _Listened:
