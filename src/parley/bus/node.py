@@ -9,7 +9,6 @@ listener.
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -25,6 +24,7 @@ from parley.bus.last_addresses import LastAddresses
 from parley.bus.mdns import Mdns
 from parley.bus.options import BusOptions
 from parley.bus.resolver import LanResolver
+from parley.bus.revocation import Revocations
 from parley.bus.sqlite_store import SqliteMeshStore
 from parley.bus.standing import add_revocations, identity_of, load_standing
 from parley.bus.store_file import StoreIdentity
@@ -109,11 +109,13 @@ async def _join(
     home: BusHome, host: str | None, port: int, topics: frozenset[str], note: Callable[[str], None]
 ) -> tuple[Node, Mdns]:
     standing = load_standing(home)
-    credentials = credentials_of(standing, SystemClock().now_ms())
-    identity = identity_of(standing)
+    credentials, identity = credentials_of(standing, SystemClock().now_ms()), identity_of(standing)
     agent, user = credentials.agent, fingerprint_of(identity.chain.user_key)
     announced, last = Announcements(), LastAddresses(home)
     resolver = LanResolver(agent, announced=announced, last=last, fixed=FixedAddresses(home))
+
+    def keep(learned: Revocations) -> None:
+        add_revocations(home, learned)
 
     transport = TlsTransport(credentials, host=host, port=port, reached=last.reached)
     bus = await Bus.bind_with(
@@ -121,7 +123,7 @@ async def _join(
         store=SqliteMeshStore(home.store, StoreIdentity(agent, user)),
         resolver=resolver,
         transport=transport,
-        options=BusOptions(topics=topics, keep_revocations=partial(add_revocations, home)),
+        options=BusOptions(topics=topics, keep_revocations=keep),
     )
     return Node(bus, resolver, transport), Mdns(agent, user, announced, missing=note)
 
