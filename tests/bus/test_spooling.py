@@ -5,7 +5,9 @@ import asyncio
 import pytest
 
 from parley.bus import Bounds, Bus, MemoryMeshStore, Message, StoreBounds, state
+from parley.bus.link_frames import Refusal, encode_frame
 from parley.bus.revocation import NOTHING_REVOKED
+from parley.bus.transport import Channel
 from parley.core.bus_errors import OutboxFull, PeerUnreachable
 from parley.core.limits import BUS_BACKOFF_MS_MAX, BUS_OUTBOX_MS_MAX
 from tests.bus.agents import ADA, BOB, CAROL, NOW, USER
@@ -249,3 +251,32 @@ async def test_nothing_is_dispatched_twice_when_acknowledgements_are_lost(world:
     await asyncio.sleep(60)
     assert heard == [b"hello"]
     assert (await ada.outbox()).waiting == ()
+
+
+@pytest.mark.parametrize(
+    "says", [b"\1\2 a hello of the next version", encode_frame(Refusal("BUS_LINK_INVALID", False))]
+)
+async def test_what_waits_for_a_peer_of_another_version_waits_for_its_upgrade(world: World, says: bytes) -> None:
+    ada, bob, _ = await parted(world)
+    await ada.publish("news", b"hello")
+    await world.crash(bob)
+    newer = world.network.transport(bob.fingerprint)
+
+    async def say(channel: Channel) -> None:
+        await channel.send(says)
+        await channel.receive()
+        await asyncio.sleep(1)
+
+    world.network.mend(ada.fingerprint, bob.fingerprint)
+    world.resolver.announce(bob.fingerprint, await newer.listen(say))
+    await asyncio.sleep(HOUR)
+    (waiting,) = (await ada.outbox()).waiting
+    assert waiting.attempts > 5
+    assert waiting.wedged is None
+    await newer.close()
+    heard = Heard()
+    again = await world.bus(BOB, announced=False)
+    again.subscribe("news", heard)
+    world.resolver.announce(again.fingerprint, again.address)
+    await asyncio.sleep(HOUR)
+    assert heard.bodies == [b"hello"]

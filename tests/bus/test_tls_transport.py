@@ -37,6 +37,21 @@ async def test_two_agents_find_each_others_keys_and_exchange_frames() -> None:
         assert bob.came == [ADA_NAME]
 
 
+async def test_a_small_frame_waits_for_no_other_on_either_side() -> None:
+    bob, taken = TlsTransport(credentials(BOB), host=HOST), asyncio.get_running_loop().create_future()
+
+    async def take(channel: Channel) -> None:
+        taken.set_result(channel)
+        await channel.receive()
+
+    async with dialling() as ada:
+        for side in (await ada.dial(await bob.listen(take), peer=BOB_NAME), await taken):
+            assert side._transport is not None
+            connection = side._transport.get_extra_info("socket")
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        await bob.close()
+
+
 async def test_large_frames_arrive_in_order_while_others_go_the_other_way() -> None:
     frames = [bytes([number]) * 1_000_000 for number in range(20)]
     async with listening() as bob, dialling() as ada:

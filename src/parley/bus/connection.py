@@ -34,6 +34,7 @@ from parley.core.bus_errors import (
     CertificateExpired,
     ChainInvalid,
     ChannelClosed,
+    LinkInvalid,
     NotAcknowledged,
     OtherUser,
     PeerUnreachable,
@@ -129,7 +130,7 @@ class Connection:
             return
         self._ended.set_result(error)
         if not self.ready.done():
-            self.ready.set_exception(error)
+            self.ready.set_exception(self._as_told(error))
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(self._as_told(error))
@@ -273,7 +274,10 @@ class Connection:
             raise self._as_told(self._ended.result())
 
     def _as_told(self, error: BusError) -> BusError:
-        """The end for whoever waits: what the peer is or said stays so; anything else the next connection may mend."""
-        if isinstance(error, _ABOUT_THE_PEER) or "peer" in error.details:
+        """The end for whoever waits: what the peer is or said stays so; anything else the next connection may mend.
+
+        Two that do not understand each other are of different versions, and one of them will be upgraded.
+        """
+        if not isinstance(error, LinkInvalid) and (isinstance(error, _ABOUT_THE_PEER) or "peer" in error.details):
             return error
         return error if isinstance(error, ChannelClosed) else ChannelClosed(f"the connection has ended: {error}")
