@@ -4,6 +4,7 @@ The records travel over loopback, where this system carries multicast there; els
 """
 
 import asyncio
+import secrets
 import socket
 import struct
 import subprocess
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from parley.bus.announcements import Announcements
-from parley.bus.fingerprint import Fingerprint
+from parley.bus.fingerprint import Fingerprint, fingerprint_of
 from parley.bus.mdns import SERVICE, Mdns, own_addresses
 from parley.bus.transport import Address
 from parley.core.bus_errors import PeerUnreachable
@@ -26,6 +27,8 @@ from tests.bus.wires import HOST, SECONDS, credentials, dialling, echo, listenin
 REAL_TIME = True
 
 MDNS = ("224.0.0.251", 5353)
+OURS = fingerprint_of(secrets.token_bytes(32))
+"""The user of this run, as another run on this machine is heard as well."""
 
 
 @cache
@@ -87,7 +90,7 @@ class Heard:
 
 @asynccontextmanager
 async def machine(
-    agent: Fingerprint, address: Address | None = None, user: Fingerprint = USER_NAME
+    agent: Fingerprint, address: Address | None = None, user: Fingerprint = OURS
 ) -> AsyncIterator[tuple[Heard, Mdns]]:
     heard = Heard()
     mdns = Mdns(agent, user, heard.announced, missing=heard.missing.append, interfaces=[HOST])
@@ -122,7 +125,7 @@ async def test_a_machine_that_says_goodbye_is_forgotten() -> None:
 async def test_other_users_machines_and_records_that_say_nothing_are_passed_over() -> None:
     """The honest record, which comes last, is the control."""
     other_user = credentials(STRANGER, STRANGER).agent
-    bobs = {"agent": BOB_NAME.hex(), "user": USER_NAME.hex()}
+    bobs = {"agent": BOB_NAME.hex(), "user": OURS.hex()}
     async with (
         machine(ADA_NAME) as (heard, _),
         machine(other_user, Address(HOST, 7), user=other_user),
@@ -181,6 +184,7 @@ async def announced(name: str, said: dict[str, str], host: str) -> AsyncIterator
     """A record that somebody has made up."""
     from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
+    name = f"{name}-{secrets.token_hex(4)}"
     zeroconf: Any = AsyncZeroconf(interfaces=[HOST])
     record = AsyncServiceInfo(
         SERVICE, f"{name}.{SERVICE}", port=9, server=f"{name}.local.", parsed_addresses=[host], properties=said

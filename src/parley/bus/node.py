@@ -9,6 +9,7 @@ listener.
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -24,7 +25,6 @@ from parley.bus.last_addresses import LastAddresses
 from parley.bus.mdns import Mdns
 from parley.bus.options import BusOptions
 from parley.bus.resolver import LanResolver
-from parley.bus.revocation import Revocations
 from parley.bus.sqlite_store import SqliteMeshStore
 from parley.bus.standing import add_revocations, identity_of, load_standing
 from parley.bus.store_file import StoreIdentity
@@ -113,17 +113,13 @@ async def _join(
     agent, user = credentials.agent, fingerprint_of(identity.chain.user_key)
     announced, last = Announcements(), LastAddresses(home)
     resolver = LanResolver(agent, announced=announced, last=last, fixed=FixedAddresses(home))
-
-    def keep(learned: Revocations) -> None:
-        add_revocations(home, learned)
-
     transport = TlsTransport(credentials, host=host, port=port, reached=last.reached)
     bus = await Bus.bind_with(
         identity,
         store=SqliteMeshStore(home.store, StoreIdentity(agent, user)),
         resolver=resolver,
         transport=transport,
-        options=BusOptions(topics=topics, keep_revocations=keep),
+        options=BusOptions(topics=topics, keep_revocations=partial(add_revocations, home)),
     )
     return Node(bus, resolver, transport), Mdns(agent, user, announced, missing=note)
 
