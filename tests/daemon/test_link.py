@@ -6,10 +6,10 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
+from parley.core.backoff import Backoff
 from parley.core.clock import ManualClock
 from parley.core.daemon_errors import FeatureRefused, MembershipLost
 from parley.core.errors import ConfigInvalid
-from parley.daemon.backoff import Backoff
 from parley.daemon.effects import Agree, Connect, Disconnect, End, Tell
 from parley.daemon.features import Judged, judge
 from parley.daemon.link import ELSEWHERE_SECONDS, LinkSettings

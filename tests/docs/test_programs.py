@@ -19,10 +19,11 @@ SAID = {
     "send_once.py": ["the same message: True, a duplicate: True", "IDEMPOTENCY_KEY_REUSED", "messages in the topic: 1"],
     "edit_together.py": ["too late: Version conflict", "[x] build\n[x] test\n[ ] ship"],
     "share_work.py": ["done: Tidy the guide", "done: Name the errors", " is gone"],
+    "bus_in_memory.py": ["built main", "the build is green"],
     "read_without_hub.py": ["the newest event is "],
 }
-BY_HAND = {"resume_from_cursor.py", "agentlip-launcher"}
-"""What is run in a way of its own: the one below, the other in ``tests/compat``."""
+BY_HAND = {"resume_from_cursor.py", "agentlip-launcher", "bus_on_a_lan.py"}
+"""What is run in a way of its own: the first below, the others in ``tests/compat`` and ``tests/cli``."""
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from parley.bus.chain import CallLimit
-from parley.bus.mesh_store import Bounds, ExpiredItem, Held, NewOutboxItem, OutboxItem, Verdict
+from parley.bus.mesh_store import Bounds, ExpiredItem, Held, KnownPeer, NewOutboxItem, OutboxItem, Verdict
 from parley.core.bus_errors import OutboxFull, SequenceRefused, StoreInputInvalid
 from parley.core.limits import (
     BUS_BACKOFF_MS_MAX,
@@ -18,6 +18,7 @@ from parley.core.limits import (
 
 FINGERPRINT_BYTES: Final = 32
 DIGEST_BYTES: Final = 32
+AGENT_KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 24
 MESSAGE_ID_BYTES: Final = 16
 _MS_MAX: Final = 2**53
@@ -96,6 +97,15 @@ def check_item(item: NewOutboxItem, now: int) -> None:
         raise StoreInputInvalid(
             f"expires_at must be after now, by {BUS_OUTBOX_MS_MAX} ms at most", argument="expires_at"
         )
+
+
+def check_peer(peer: KnownPeer) -> None:
+    """Raises ``StoreInputInvalid`` for what cannot be kept of a peer."""
+    check_length("fingerprint", peer.fingerprint, FINGERPRINT_BYTES)
+    check_length("agent_key", peer.agent_key, AGENT_KEY_BYTES)
+    check_time("seen_at", peer.seen_at)
+    if any(not topic or "\n" in topic for topic in peer.topics):
+        raise StoreInputInvalid("a topic is empty or more than a line", argument="topics")
 
 
 def check_length(name: str, value: bytes, length: int) -> None:

@@ -8,6 +8,8 @@ As bytes a chain is ``u8 number of certificates ‖ each as a signed text``.
 stranger wrote decides which refusal is given.
 """
 
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -25,6 +27,8 @@ from parley.core.clock import iso
 from parley.core.errors import InvalidInput
 
 TAG: Final = b"parley bus certificate 1\n"
+_CHAINS_CACHED: Final = 256
+"""Chains that were read and whose signatures hold: the same one comes with every envelope of an agent."""
 Role = Annotated[str, Meta(min_length=1, max_length=limits.BUS_ROLE_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]*(?![\s\S])")]
 
 
@@ -122,6 +126,11 @@ def certify(
 
 def decode_chain(data: Buffer) -> Chain:
     """The chain as it is written. Raises ``ChainInvalid`` for bytes that are none."""
+    return _decode(bytes(data))
+
+
+@lru_cache(_CHAINS_CACHED)
+def _decode(data: bytes) -> Chain:
     reader = BlockReader(data)
     try:
         count = reader.take(1)[0]
@@ -140,24 +149,26 @@ def verify(chain: Chain, *, user: Fingerprint | None, now_ms: int, revocations: 
     Raises ``ChainInvalid``, ``OtherUser``, ``Revoked`` or ``CertificateExpired``, looked for in this order.
     ``revocations`` are those of the same user.
     """
-    _check_links(chain)
-    root = fingerprint_of(chain.user_key)
+    checked = _check_links(chain)
+    root = checked.authority.user
     if user is not None and root != user:
         raise OtherUser("the certificate was issued by another user", user=root.hex())
-    _check_revoked(chain, root, revocations)
+    _check_revoked(chain, checked.names, revocations)
     _check_expired(chain, now_ms)
-    last = chain.last
-    limits_of_calls = (
-        CallLimit(blake3(each.text).digest(), each.value.caveats.calls_max)
-        for each in chain.links
-        if each.value.caveats.calls_max is not None
-    )
-    return Authority(
-        root, fingerprint_of(chain.agent_key), chain.agent_key, last.role, last.caveats, tuple(limits_of_calls)
-    )
+    return checked.authority
 
 
-def _check_links(chain: Chain) -> None:
+class _Checked(NamedTuple):
+    """A chain whose certificates belong together."""
+
+    authority: Authority
+    names: tuple[Fingerprint, ...]
+    """The user's, and each subject's."""
+
+
+@lru_cache(_CHAINS_CACHED)
+def _check_links(chain: Chain) -> _Checked:
+    """What no time and no revocation changes."""
     above: Certificate | None = None
     for each in chain.links:
         certificate = each.value
@@ -169,10 +180,19 @@ def _check_links(chain: Chain) -> None:
             if not certificate.caveats.is_within(above.caveats):
                 raise ChainInvalid("a certificate allows more than the one above it")
         above = certificate
+    last = chain.last
+    names = (chain.user_key, *(bytes.fromhex(each.value.subject) for each in chain.links))
+    root, *subjects = map(fingerprint_of, names)
+    call_limits = tuple(
+        CallLimit(blake3(each.text).digest(), each.value.caveats.calls_max)
+        for each in chain.links
+        if each.value.caveats.calls_max is not None
+    )
+    authority = Authority(root, subjects[-1], chain.agent_key, last.role, last.caveats, call_limits)
+    return _Checked(authority, (root, *subjects))
 
 
-def _check_revoked(chain: Chain, root: Fingerprint, revocations: Revocations) -> None:
-    names = (root, *(fingerprint_of(bytes.fromhex(each.value.subject)) for each in chain.links))
+def _check_revoked(chain: Chain, names: Iterable[Fingerprint], revocations: Revocations) -> None:
     for name in names:
         if name in revocations.revoked:
             raise Revoked("the user revoked a key of the chain", key=name.hex())

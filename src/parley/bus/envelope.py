@@ -94,6 +94,11 @@ def encode(head: Head, payload: Buffer, *, chain: bytes, seed: bytes) -> bytes:
     return b"".join((signed, sealing.sign(seed, signed), block(chain), length))
 
 
+def room(chain: bytes) -> int:
+    """The bytes of a message that fit into an envelope with this chain, also when it is sealed."""
+    return limits.BUS_FRAME_BYTES_MAX - _AROUND_BYTES - len(chain) - sealing.DIRECT_OVERHEAD_BYTES
+
+
 def decode(data: Buffer) -> Envelope:
     """The envelope as it is written. Raises ``FrameTooLarge`` or ``EnvelopeInvalid``."""
     if len(data) > limits.BUS_FRAME_BYTES_MAX:

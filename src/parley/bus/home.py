@@ -62,6 +62,26 @@ class BusHome:
         return self.root / "issued.json"
 
     @property
+    def addresses(self) -> Path:
+        return self.root / "addresses.json"
+
+    @property
+    def peers(self) -> Path:
+        return self.root / "peers"
+
+    @property
+    def store(self) -> Path:
+        return self.root / "store.db"
+
+    @property
+    def socket(self) -> Path:
+        return self.root / "socket"
+
+    @property
+    def listened(self) -> Path:
+        return self.root / "listened.json"
+
+    @property
     def lock(self) -> Path:
         return self.root / "lock"
 
@@ -102,13 +122,17 @@ def make_key(path: Path) -> bool:
     """Makes a key unless there is one, and tells whether it did. The folder must be ``locked``."""
     for leftover in path.parent.glob(f".{path.name}.*.tmp"):
         leftover.unlink()  # somebody was killed while they made a key: it may be a second name of the key itself
-    seed = sealing.new_key()
-    key = Ed25519PrivateKey.from_private_bytes(seed)
     try:
-        write_new(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        write_new(path, key_pem(sealing.new_key()))
     except FileExistsError:
         return False
     return True
+
+
+def key_pem(seed: bytes) -> bytes:
+    """A key as it is kept: PKCS#8 in PEM, not encrypted."""
+    key = Ed25519PrivateKey.from_private_bytes(seed)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def read_key(path: Path) -> bytes | None:

@@ -14,17 +14,26 @@ from parley.bus.chain import CallLimit
 from parley.bus.mesh_store import (
     Admission,
     ExpiredItem,
+    KnownPeer,
     NewOutboxItem,
     OutboxItem,
     StoreBounds,
     Undispatched,
 )
 from parley.core.bus_errors import MessageIdReused, StoreClosed
-from parley.core.limits import BUS_DISPATCHES_MAX, BUS_EXPIRED_KEPT, BUS_MEMORY_MESSAGE_IDS_MAX, BUS_NONCES_KEPT
+from parley.core.limits import (
+    BUS_DISPATCHES_MAX,
+    BUS_EXPIRED_KEPT,
+    BUS_MEMORY_MESSAGE_IDS_MAX,
+    BUS_NONCES_KEPT,
+    BUS_PEERS_KEPT,
+)
 
 
 class MemoryMeshStore:
     """A ``MeshStore`` in memory. None of its methods waits for anything, so each is one step of the event loop."""
+
+    durable = False
 
     def __init__(self, bounds: StoreBounds | None = None) -> None:
         self._bounds = bounds or StoreBounds()
@@ -38,6 +47,7 @@ class MemoryMeshStore:
         self._outbox_ids: dict[bytes, int] = {}
         self._expired: deque[ExpiredItem] = deque(maxlen=BUS_EXPIRED_KEPT)
         self._upcoming = 1
+        self._peers: dict[bytes, KnownPeer] = {}
 
     async def admit(
         self,
@@ -236,6 +246,18 @@ class MemoryMeshStore:
         check_page(0, limit)
         return list(reversed(self._expired))[:limit]
 
+    async def remember_peer(self, peer: KnownPeer) -> None:
+        self._begin()
+        admission.check_peer(peer)
+        self._peers[peer.fingerprint] = peer
+        if len(self._peers) > BUS_PEERS_KEPT:
+            del self._peers[self._by_last_seen()[-1].fingerprint]
+
+    async def known_peers(self, *, since: int) -> list[KnownPeer]:
+        self._begin()
+        check_time("since", since)
+        return [peer for peer in self._by_last_seen() if peer.seen_at >= since]
+
     async def close(self) -> None:
         self._closed = True
 
@@ -263,6 +285,9 @@ class MemoryMeshStore:
         known.move_to_end(message_id)
         while len(known) > BUS_MEMORY_MESSAGE_IDS_MAX or admission.is_outdated(next(iter(known.values())), now):
             known.popitem(last=False)
+
+    def _by_last_seen(self) -> list[KnownPeer]:
+        return sorted(self._peers.values(), key=lambda peer: (-peer.seen_at, peer.fingerprint))
 
     def _item(self, outbox_id: int) -> OutboxItem | None:
         check_id("outbox_id", outbox_id)

@@ -1,8 +1,8 @@
 """``MeshStore``: what a bus must remember, as a small Protocol with one contract for every store behind it.
 
 Order of things, which the store makes possible and the bus keeps: a received message is verified, admitted (committed),
-handled, acknowledged; a sent one gets a sequence from a reserved block, is signed, written, acknowledged and only then
-removed from the outbox.
+acknowledged and handled; a sent one gets a sequence from a reserved block, is signed, written, acknowledged and only
+then removed from the outbox.
 
 agent-mesh described such a store with eight methods. What became of them:
 
@@ -101,6 +101,17 @@ class ExpiredItem(NamedTuple):
     """Why it was wedged, or else what the last attempt failed with."""
 
 
+class KnownPeer(NamedTuple):
+    """An agent that was met: what is needed to seal for it, and to know what it wants, while it is away."""
+
+    fingerprint: bytes
+    agent_key: bytes
+    role: str
+    topics: tuple[str, ...]
+    """What it subscribed to when it was last heard of."""
+    seen_at: int
+
+
 class Held(NamedTuple):
     """What a box holds, in all and for one peer."""
 
@@ -135,10 +146,16 @@ class StoreBounds(NamedTuple):
 class MeshStore(Protocol):
     """The memory of one bus. Its methods belong to one event loop, may be called at once, and never mix.
 
-    Each of them is one transaction: it happens whole or not at all, also when its caller is cancelled. What it answers
+    Each of them is one transaction: it happens whole or not at all, also when its caller is cancelled. Those that are
+    called one after the other happen in that order, also if nobody waited for the first. What it answers
     is as durable as the store is. Everything that it raises is a ``BusError``; after ``close`` that is ``StoreClosed``.
     Fingerprints and digests have 32 bytes, nonces 24, message ids 16.
     """
+
+    @property
+    def durable(self) -> bool:
+        """Whether what it keeps is there after a restart."""
+        ...
 
     async def admit(
         self,
@@ -252,6 +269,14 @@ class MeshStore(Protocol):
 
     async def expired_outbox(self, *, limit: int) -> list[ExpiredItem]:
         """The newest messages that expired, newest first, of ``BUS_EXPIRED_KEPT`` at most."""
+        ...
+
+    async def remember_peer(self, peer: KnownPeer) -> None:
+        """Keeps this in the place of what was known of the peer. Of ``BUS_PEERS_KEPT``, those seen last stay."""
+        ...
+
+    async def known_peers(self, *, since: int) -> list[KnownPeer]:
+        """Who was seen since then, the last one first."""
         ...
 
     async def close(self) -> None:

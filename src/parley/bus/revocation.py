@@ -16,7 +16,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from parley.bus.blocks import BlockReader, Buffer, Malformed
+from parley.bus.blocks import LENGTH_BYTES, BlockReader, Buffer, Malformed
 from parley.bus.caveats import Count, Time
 from parley.bus.fingerprint import Fingerprint, Hex32, fingerprint_of
 from parley.bus.signed import Signed, read_signed, sign
@@ -25,6 +25,7 @@ from parley.core.bus_errors import OtherUser, RevocationsFull, StatementInvalid
 
 TAG: Final = b"parley bus revocation 1\n"
 _TEXT_BYTES_MAX: Final = 128 * limits.BUS_REVOKED_MAX
+STATEMENT_BYTES_MAX: Final = LENGTH_BYTES + _TEXT_BYTES_MAX + sealing.SIGNATURE_BYTES
 
 
 class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

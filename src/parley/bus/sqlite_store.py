@@ -15,12 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from parley.bus import admission, inbox_rows, outbox_rows
+from parley.bus import admission, inbox_rows, outbox_rows, peer_rows
 from parley.bus.admission import check_id, check_length, check_page, check_time, said
 from parley.bus.chain import CallLimit
 from parley.bus.mesh_store import (
     Admission,
     ExpiredItem,
+    KnownPeer,
     NewOutboxItem,
     OutboxItem,
     StoreBounds,
@@ -40,6 +41,8 @@ _NO_BLOCK: Final = Block(0, 0)
 
 class SqliteMethods(ABC):
     """The methods of ``MeshStore`` but for ``close``. They belong to one event loop."""
+
+    durable = True
 
     def __init__(self, bounds: StoreBounds | None = None) -> None:
         self._bounds = bounds or StoreBounds()
@@ -182,6 +185,14 @@ class SqliteMethods(ABC):
     async def expired_outbox(self, *, limit: int) -> list[ExpiredItem]:
         check_page(0, limit)
         return await self._run(lambda db: outbox_rows.notes(db, limit))
+
+    async def remember_peer(self, peer: KnownPeer) -> None:
+        admission.check_peer(peer)
+        await self._run(lambda db: peer_rows.remember(db, peer))
+
+    async def known_peers(self, *, since: int) -> list[KnownPeer]:
+        check_time("since", since)
+        return await self._run(lambda db: peer_rows.known(db, since))
 
     @property
     def _block_is_used_up(self) -> bool:

@@ -10,10 +10,11 @@ from typing import NamedTuple
 from parley.bus.chain import Authority
 from parley.bus.enrolment import Grant, check_grant, read_grant
 from parley.bus.fingerprint import Fingerprint, fingerprint_of
-from parley.bus.home import BusHome, check_folder, read_key, read_private, write_lines
+from parley.bus.home import BusHome, check_folder, locked, read_key, read_private, write_lines
 from parley.bus.lines import read_line, split_lines, write_line
 from parley.bus.revocation import NOTHING_REVOKED, Revocations, Statement, decode_statement
 from parley.bus.signed import Signed
+from parley.bus.trust import Identity
 from parley.core import sealing
 from parley.core.bus_errors import BusError, ChainInvalid, FileDamaged, NoIdentity, UserKeyMissing
 
@@ -93,6 +94,23 @@ def keep_grant(home: BusHome, grant: Grant) -> None:
 def keep_revocations(home: BusHome, revocations: Revocations) -> None:
     """Writes down every statement that is not covered by another."""
     write_lines(home.revocations, *map(statement_line, revocations.statements))
+
+
+def identity_of(standing: Standing) -> Identity:
+    """Who this machine is on a bus. Raises ``NoIdentity``."""
+    if standing.agent_seed is None or standing.grant is None:
+        raise NoIdentity("this machine has no key or no certificate yet")
+    return Identity(standing.agent_seed, standing.grant.chain, standing.revocations)
+
+
+def add_revocations(home: BusHome, learned: Revocations) -> None:
+    """Writes down what a bus has learned beside what is known here, which commands may have added to."""
+    with locked(home):
+        known = merged = load_standing(home).revocations
+        for each in learned.statements:
+            merged = merged.merge(each)
+        if merged is not known:
+            keep_revocations(home, merged)
 
 
 def statement_line(statement: Signed[Statement]) -> str:

@@ -79,6 +79,17 @@ def check_certificates(certificates: TlsCertificates, *, user_key: bytes, agent_
         raise ChainInvalid("the X.509 certificates are for other keys than the chain")
 
 
+def leaf_key(leaf: bytes) -> bytes:
+    """The public key of a certificate that somebody has checked. Raises ``ChainInvalid`` if it is not of our kind."""
+    try:
+        key = _raw_key(x509.load_der_x509_certificate(leaf))
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
+        raise ChainInvalid("the X.509 certificate cannot be read") from error
+    if key is None:
+        raise ChainInvalid("the X.509 certificate is not for an ed25519 key")
+    return key
+
+
 def _raw_key(certificate: x509.Certificate) -> bytes | None:
     key = certificate.public_key()
     return key.public_bytes_raw() if isinstance(key, Ed25519PublicKey) else None

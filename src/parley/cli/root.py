@@ -73,7 +73,7 @@ ENTRIES: Final = (
     Entry("Other machines", "send", "Send a message to another machine."),
     Entry("Other machines", "inbox", "Show what arrived from other machines."),
     Entry("Other machines", "broker", "Serve meshes of daemons, and keep what a broker holds."),
-    Entry("Other machines", "bus", "Let your machines on a LAN trust each other, with no server."),
+    Entry("Other machines", "bus", "Let your machines on a LAN talk, with no server."),
     Entry("Plugins", "trust", "Let the plugins that a workspace brings run."),
     Entry("Plugins", "plugin", "Make, test and list plugins."),
     Entry("Plugins", "re-enrich", "Queue messages for the plugins again, from an event on."),

@@ -8,12 +8,17 @@ others the second parent says which branch of the tree of ``errors`` each belong
     │   ├── LineInvalid          ├── ChainInvalid          ├── StatementInvalid
     │   ├── OtherUser            ├── Revoked               ├── TopicRefused
     │   ├── CallsExhausted       ├── EnvelopeInvalid       ├── WrongRecipient
-    │   ├── FrameTooLarge        ├── PayloadUnreadable     └── RevocationsFull
+    │   ├── FrameTooLarge        ├── PayloadUnreadable     ├── RevocationsFull
+    │   ├── LinkInvalid          ├── Replayed              ├── ReplyUnasked
+    │   ├── CallsUncounted       ├── NoSubscriber          ├── HandlerFailed
+    │   └── PeerRefused
     ├── Unavailable              the same call may work later
-    │   └── CertificateExpired
+    │   ├── CertificateExpired   ├── PeerUnreachable       ├── ChannelClosed
+    │   ├── PeerBusy             ├── NotAcknowledged       ├── NoReply
+    │   └── NoHandler
     ├── LocalError               never told to a peer
     │   ├── NoIdentity           ├── UserKeyMissing        ├── FileUnsafe
-    │   └── FileDamaged
+    │   ├── FileDamaged          ├── ListenRefused         └── BusClosed
     └── StoreError               of a ``MeshStore``, never told to a peer
         ├── StoreInputInvalid    ├── OutboxFull            ├── MessageIdReused
         ├── SequenceRefused      ├── StoreClosed           ├── StoreLocked
@@ -73,6 +78,20 @@ class CertificateExpired(BusError, Unavailable):
     exit_code = Exit.UNAUTHORISED
     retry_after_seconds = 60.0
     hint = "Renew it: `parley bus request` there, `parley bus issue` where the user key is, `parley bus accept` there."
+
+
+class PeerUnreachable(BusError, Unavailable):
+    """The peer was not found, did not answer in time, or somebody else answered where it should be."""
+
+    code = "BUS_PEER_UNREACHABLE"
+    hint = "See that it runs and is on the same network; `details.tried` has the addresses that were tried."
+
+
+class ChannelClosed(BusError, Unavailable):
+    """The connection to the peer ended."""
+
+    code = "BUS_CHANNEL_CLOSED"
+    hint = "Try again: the bus connects anew."
 
 
 class Revoked(BusError, Refused):
@@ -143,6 +162,89 @@ class RevocationsFull(BusError, Refused):
     hint = "Run `parley bus revoke --all`, which ends every certificate, and enrol again those who stay."
 
 
+class LinkInvalid(BusError, Refused):
+    """A frame is not one that a peer may send, or not now."""
+
+    code = "BUS_LINK_INVALID"
+    hint = "Upgrade the older of the two."
+
+
+class Replayed(BusError, Refused):
+    """The very same envelope came before."""
+
+    code = "BUS_REPLAYED"
+    status = 409
+    hint = "Send the message in an envelope of its own; the bus does so by itself at each try."
+
+
+class ReplyUnasked(BusError, Refused):
+    """A reply to a request that was not made, not to this peer, or that nobody waits for any more."""
+
+    code = "BUS_REPLY_UNASKED"
+    status = 409
+    hint = "Nothing needs to be done; give a request a longer timeout if its answers come late."
+
+
+class CallsUncounted(BusError, Refused):
+    """The certificate counts calls, and this peer's store forgets them at a restart."""
+
+    code = "BUS_CALLS_UNCOUNTED"
+    status = 403
+    hint = "Give the peer a durable store, or have a certificate issued that does not count calls."
+
+
+class NoSubscriber(BusError, Refused):
+    """The peer does not subscribe to the topic."""
+
+    code = "BUS_NO_SUBSCRIBER"
+    status = 404
+    hint = "Subscribe there; what waits in an outbox for that is tried again when the peer tells of a new topic."
+
+
+class HandlerFailed(BusError, Refused):
+    """The peer's handler raised an exception; its own log says which."""
+
+    code = "BUS_HANDLER_FAILED"
+    status = 500
+    hint = "Look into the log of the peer."
+
+
+class PeerRefused(BusError, Refused):
+    """The peer refused the message for a reason that this version does not know; `details.told` has its code."""
+
+    code = "BUS_PEER_REFUSED"
+    hint = "Upgrade the older of the two."
+
+
+class PeerBusy(BusError, Unavailable):
+    """The peer cannot take a message now: its inbox is full, its store cannot write, or it is about to close."""
+
+    code = "BUS_PEER_BUSY"
+    hint = "Try again in a moment."
+
+
+class NotAcknowledged(BusError, Unavailable):
+    """The peer did not acknowledge the message in time. It may have it."""
+
+    code = "BUS_NOT_ACKNOWLEDGED"
+    hint = "Send it again under the same message id: a peer that has it takes it for the duplicate that it is."
+
+
+class NoReply(BusError, Unavailable):
+    """The peer took the request and did not answer it in time."""
+
+    code = "BUS_NO_REPLY"
+    hint = "Ask again, or give the request a longer timeout."
+
+
+class NoHandler(BusError, Unavailable):
+    """The peer has nothing that answers requests on the topic now."""
+
+    code = "BUS_NO_HANDLER"
+    status = 404
+    hint = "Ask again when its program is up, or look whether both mean the same topic."
+
+
 class NoIdentity(BusError, LocalError):
     """This machine has no key for the bus yet, or no certificate for its key."""
 
@@ -173,6 +275,20 @@ class FileDamaged(BusError, LocalError):
     code = "BUS_FILE_DAMAGED"
     exit_code = Exit.WORKSPACE_UNSAFE
     hint = "Restore it from a backup, or move it aside and enrol this machine again."
+
+
+class ListenRefused(BusError, LocalError):
+    """The bus cannot listen at this address: it is taken, is not one of this machine's, or may not be used."""
+
+    code = "BUS_LISTEN_REFUSED"
+    hint = "Name another port or another address of this machine."
+
+
+class BusClosed(BusError, LocalError):
+    """The bus was closed."""
+
+    code = "BUS_CLOSED"
+    hint = "Bind a new one."
 
 
 class StoreError(BusError):

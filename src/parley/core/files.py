@@ -60,6 +60,15 @@ def create_private(path: Path, mode: int = PRIVATE_MODE) -> int:
     return descriptor
 
 
+def stamp_of(path: Path) -> tuple[int, int, int] | None:
+    """Tells one content of a file from another without reading it; None where there is no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def sync_folder(folder: Path) -> None:
     """Makes renames and creations in the folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -148,6 +148,44 @@ BUS_MEMORY_MESSAGE_IDS_MAX: Final = 65_536
 """Ids that the memory store keeps for each peer, oldest given up first: about ten megabytes."""
 BUS_EXPIRED_KEPT: Final = 1_000
 """Notes of messages that expired in the outbox, newest kept, so that it can still tell of them."""
+BUS_PEERS_KEPT: Final = 1_000
+"""Peers that a store remembers, those seen last: more agents than one person has."""
+BUS_PEER_SEEN_MS: Final = 30 * 24 * 3600 * 1000
+"""Who was not seen for a month is not published to any more."""
+BUS_SUBSCRIPTIONS_MAX: Final = 256
+"""Topics that one agent subscribes to; all of them are told to every peer."""
+BUS_CODE_CHARS_MAX: Final = 64
+"""The code of a refusal that a peer tells of."""
+BUS_UNANSWERED_MAX: Final = 256
+"""Envelopes on a connection that wait for their acknowledgement: a sender waits then, and a receiver reads no more."""
+BUS_ADMITTING_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Payloads of one connection that are on their way into the store, before no more is read from it."""
+BUS_CONNECTIONS_MAX: Final = 512
+"""Connections at a time: several for each machine that one person could have."""
+BUS_CONNECTIONS_PER_PEER_MAX: Final = 8
+"""Of these, how many one peer may open: it needs one, and a few more while it loses and replaces it."""
+BUS_HELLO_SECONDS: Final = 10.0
+"""How long the other side of a new connection may take to say who it is."""
+BUS_DIAL_SECONDS: Final = 5.0
+"""How long one address is tried before the next."""
+BUS_RESOLVE_SECONDS: Final = 5.0
+"""How long a request waits for a peer of which no address is known to be announced."""
+BUS_ALIVE_SECONDS: Final = 20.0
+"""A connection on which nothing else is said says so often that it is there."""
+BUS_SILENCE_SECONDS: Final = 60.0
+"""How long a frame may take to arrive, or to be taken; time for the largest one on a slow network."""
+BUS_ACK_SECONDS: Final = 10.0
+"""How long an acknowledgement may take before the message is sent again under the same id: several slow commits."""
+BUS_TRIES_MAX: Final = 3
+"""How often a message is sent before its sender is told, or the outbox waits with it."""
+BUS_REQUEST_SECONDS: Final = 30.0
+"""How long a request waits for its answer unless told otherwise."""
+BUS_REQUEST_SECONDS_MAX: Final = 24 * 3600.0
+"""The longest that a request may wait; what takes longer is two messages."""
+BUS_HANDLERS_MAX: Final = 64
+"""Requests on one topic that are handled at the same time; others wait in the inbox."""
+BUS_CLOSE_SECONDS: Final = 5.0
+"""How long a bus that closes gives what it is doing."""
 BUS_FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """The largest envelope; a receiver hangs up on a larger one before it has read it."""
 BUS_CHAIN_DEPTH_MAX: Final = 4
@@ -174,5 +212,23 @@ BUS_CERTIFICATE_DAYS_MAX: Final = 3_650
 """Ten years; what should hold for ever is renewed."""
 BUS_RENEWAL_DAYS: Final = 30
 """A certificate that ends sooner is renewed where the user key is."""
+BUS_HANDSHAKE_SECONDS: Final = 10
+"""How long whoever connects may take to prove its key."""
+BUS_FRAME_GAP_SECONDS: Final = 30
+"""How long a peer may be silent within a frame. Between frames it may be silent for as long as it likes."""
+BUS_FAREWELL_SECONDS: Final = 5
+"""How long a connection that is closed goes on sending what is on its way."""
+BUS_NEWCOMERS_MAX: Final = 64
+"""Connections that have not proven a key yet. One more ends the oldest of the address that has the most of them."""
+BUS_CONNECTIONS_PER_ADDRESS_MAX: Final = 64
+"""Connections from one address, where several agents may live."""
+BUS_FIXED_ADDRESSES_MAX: Final = 4
+"""Fixed addresses of one peer: a machine has a cable, a radio and a name."""
+BUS_ANNOUNCEMENTS_MAX: Final = 512
+"""Announcements that are kept, oldest given up first. Anybody on the LAN can make them up."""
+BUS_ANNOUNCEMENTS_PER_PEER_MAX: Final = 4
+"""Of one peer: those of a listener that was killed live on for an hour beside that of the next one."""
+BUS_ANNOUNCED_ADDRESSES_MAX: Final = 6
+"""Addresses of one peer that are tried because they were announced."""
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, after which no calendar of ours goes on."""

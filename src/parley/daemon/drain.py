@@ -11,7 +11,7 @@ to find it again in the outbox would cost more than to write it did.
 
 from typing import Final, NamedTuple
 
-from parley.daemon.backoff import Backoff, Jitter
+from parley.core.backoff import Backoff, Jitter
 from parley.daemon.effects import Effect, Settle, Take, Tell, Transmit
 from parley.daemon.instant import Instant
 from parley.daemon.outbox.rows import OutboxRow, send_frame

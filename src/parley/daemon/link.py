@@ -19,9 +19,9 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from parley.core.backoff import Backoff, Jitter
 from parley.core.daemon_errors import ConnectionEnded, FeatureRefused, MembershipLost
 from parley.core.errors import ConfigInvalid, LocalError
-from parley.daemon.backoff import Backoff, Jitter
 from parley.daemon.effects import Agree, Connect, Disconnect, Effect, End, Tell, Transmit
 from parley.daemon.features import OPTIONAL, REQUIRED, Judged, judge
 from parley.daemon.instant import Instant

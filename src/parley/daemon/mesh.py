@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from parley.core import sealing
+from parley.core.backoff import Backoff, Jitter
 from parley.core.clock import Clock, iso
 from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import LocalError, ParleyError
-from parley.daemon.backoff import Backoff, Jitter
 from parley.daemon.inbox.events import DaemonEvent, append_event
 from parley.daemon.inbox.receive import Opened, SealedMessage, open_kept
 from parley.daemon.inbox.renewal import mark_refilled, wants_refill

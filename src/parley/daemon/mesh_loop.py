@@ -8,7 +8,7 @@ none can stand in another's way.
 from collections.abc import Iterable
 from typing import Any, Final
 
-from parley.daemon.backoff import Jitter
+from parley.core.backoff import Jitter
 from parley.daemon.drain import Drain
 from parley.daemon.effects import Effect, Heed, Reply, Store, Transmit
 from parley.daemon.instant import Instant

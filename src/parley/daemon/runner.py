@@ -13,10 +13,10 @@ from typing import Any, Final, Generic, TypeVar
 import apsw
 from structlog.typing import FilteringBoundLogger
 
+from parley.core.backoff import Jitter
 from parley.core.clock import Clock
 from parley.core.errors import LocalError, ParleyError
 from parley.core.wire_errors import retold
-from parley.daemon.backoff import Jitter
 from parley.daemon.connection import Connection
 from parley.daemon.effects import (
     Agree,

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from parley.bus import Admission, MeshStore, NewOutboxItem
+from parley.bus import Admission, KnownPeer, MeshStore, NewOutboxItem
 from parley.bus.sqlite_store import SqliteMeshStore
 from parley.bus.store_file import StoreIdentity
 
@@ -66,6 +66,11 @@ def item(number: int, *, to: int = 1, payload: bytes = b"hello", lives_ms: int =
 async def enqueued(store: MeshStore, number: int, *, now: int = NOW, **more: Any) -> int:
     """Takes a message to be sent; its id in the outbox."""
     return await store.enqueue_outbox(item(number, **more), now=now)
+
+
+def known(number: int, seen_at: int = NOW, *topics: str) -> KnownPeer:
+    """A peer that was met then, and what it subscribed to."""
+    return KnownPeer(peer(number), b"k" * 32, "builder", topics, seen_at)
 
 
 async def due(store: MeshStore, now: int = NOW, *, to: int | None = None, limit: int = 100) -> list[int]:

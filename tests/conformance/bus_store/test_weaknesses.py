@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from parley.bus import Admission, Bounds, MemoryMeshStore, MeshStore, StoreBounds
-from parley.bus.store_file import StoreIdentity
+from parley.bus.store_file import MIGRATIONS, StoreIdentity
 from parley.core.bus_errors import OutboxFull, SequenceRefused, StoreForeign, StoreLocked, StoreTooNew, StoreUnavailable
 from parley.core.limits import (
     BUS_BACKOFF_MS_MAX,
@@ -222,8 +222,8 @@ async def test_weakness_22_a_file_says_which_schema_it_has(path: Path) -> None:
     await open_store(path).close()
     connection = apsw.Connection(str(path))
     ((version,),) = connection.execute("PRAGMA user_version").fetchall()
-    assert version == 1
-    connection.execute("PRAGMA user_version=2")
+    assert version == len(MIGRATIONS)
+    connection.execute(f"PRAGMA user_version={len(MIGRATIONS) + 1}")
     connection.close()
     with pytest.raises(StoreTooNew):
         open_store(path)

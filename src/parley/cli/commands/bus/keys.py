@@ -1,4 +1,4 @@
-"""``parley bus``: agents of one user that talk on a LAN with no server between them."""
+"""Keys of machines: making them, letting machines in, revoking them."""
 
 import sys
 from pathlib import Path
@@ -6,12 +6,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from parley.cli.call import Call, command, group, load_app
+from parley.cli.call import Call, command, load_app
+from parley.cli.commands.bus.options import STDIN, app
 from parley.core import limits
 
-app = group("Let your machines on a LAN trust each other, with no server.")
-
-_STDIN: Final = "-"
 _TEXT_CHARS_MAX: Final = limits.BUS_STATEMENTS_MAX * limits.BUS_LINE_CHARS_MAX
 _LineArgument = Annotated[str, typer.Argument(metavar="LINE", help="The line, or - to read it from standard input.")]
 _RoleOption = Annotated[
@@ -45,18 +43,6 @@ def whoami(call: Call) -> None:
         call.out.data(found)
     else:
         _tell(call, found)
-
-
-@command(app, "request")
-def request(call: Call) -> None:
-    """Ask to be let in: make this machine's key, and print a line for the machine with the user key."""
-    found = load_app("bus").request()
-    if call.json:
-        call.out.data(found)
-        return
-    call.out.line(found["request"])
-    call.out.note(f"This machine is agent {found['agent']}.")
-    call.out.note("Where your user key is, run `parley bus issue` with this line, and compare the agent.")
 
 
 @command(app, "issue")
@@ -155,7 +141,7 @@ def verify(
 
 def _text(given: str, *, may_be_file: bool = False) -> str:
     """What was given, or what standard input or a file holds; of that, a little more than is ever needed."""
-    if given == _STDIN:
+    if given == STDIN:
         return sys.stdin.read(_TEXT_CHARS_MAX + 1)
     if may_be_file and not given.lstrip().startswith("parley-bus-"):
         with Path(given).open(encoding="utf-8", errors="replace") as file:
