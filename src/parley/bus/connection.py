@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from parley.bus.blocks import Buffer
 from parley.bus.deadlines import Deadlines
 from parley.bus.envelope import Opened
 from parley.bus.fingerprint import short
@@ -269,7 +270,7 @@ class Connection:
             self.refuse(error)
             await asyncio.shield(self._ended)
 
-    def _heed(self, owner: Owner, frame: bytes) -> None:
+    def _heed(self, owner: Owner, frame: Buffer) -> None:
         match self.link.receive(frame, self._clock.now_ms()):
             case Met(learned=learned):
                 if learned:

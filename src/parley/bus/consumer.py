@@ -96,7 +96,7 @@ class Consumer(ABC):
     def __init__(self, queue: TopicQueue, shared: Shared) -> None:
         self._queue = queue
         self._shared = shared
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}
         self._handling = 0
         """Messages whose handler has not returned. Their tasks go on after that, until the store has removed them."""
         self._reserved = 0
@@ -148,11 +148,11 @@ class Consumer(ABC):
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self._handling += 1
         task = asyncio.ensure_future(work)
-        self._running.add(task)
+        self._running[task] = None
         task.add_done_callback(self._over)
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             _log.error("a consumer failed", exc_info=task.exception())
 

@@ -54,7 +54,7 @@ class Intake:
         self._clock = clock
         self._is_subscribed = is_subscribed
         self._unhandled = unhandled
-        self._admitting: set[asyncio.Task[None]] = set()
+        self._admitting: dict[asyncio.Task[None], None] = {}
         self._closing = False
 
     def arrived(self, connection: Connection, opened: Opened) -> None:
@@ -72,8 +72,8 @@ class Intake:
         place = None if queue is None else queue.reserve()
         # Tasks begin in the order in which they were made, and each asks the store before it waits for anything.
         task = asyncio.ensure_future(self._admit(connection, opened, entry, queue, place))
-        self._admitting.add(task)
-        task.add_done_callback(self._admitting.discard)
+        self._admitting[task] = None
+        task.add_done_callback(lambda done: self._admitting.pop(done, None))
 
     def stop(self) -> None:
         """Takes nothing more but replies."""
