@@ -28,7 +28,7 @@ from parley.core.errors import InvalidInput
 from parley.serve.connections import Connections
 from parley.serve.security_headers import head_lines
 from parley.serve.shell import NOT_MODIFIED, Response, Shell
-from parley.serve.websocket import upgrade_head
+from parley.serve.websocket import half_close, upgrade_head
 
 STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
@@ -364,8 +364,7 @@ class HttpConnection(HttpToolsProtocol):
         self._refused = True
         self.server_state.waiting[self] = None
         self.flow.resume_reading()
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
+        half_close(self.transport)
         self._look.cancel()
         self._look = self.loop.call_later(LINGER_SECONDS, self._close)
 

@@ -15,6 +15,7 @@ import logging
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Final, cast
 
 from structlog.typing import FilteringBoundLogger
@@ -222,8 +223,7 @@ class WebSocket(asyncio.Protocol, ABC):
         self._is_over = True
         if self._transport is not None:
             self._connections.waiting[self] = None
-            if self._transport.can_write_eof():
-                self._transport.write_eof()
+            half_close(self._transport)
             self._abort_timer = self._loop.call_later(CLOSE_SECONDS, self.abort)
         self._end()
 
@@ -233,6 +233,13 @@ class WebSocket(asyncio.Protocol, ABC):
             sent, received = self._protocol.close_sent, self._protocol.close_rcvd
             said = sent or received
             self.ended(int(CloseCode.ABNORMAL_CLOSURE if said is None else said.code))
+
+
+def half_close(transport: asyncio.WriteTransport) -> None:
+    """Tells the peer that nothing more comes, where that can be told."""
+    with suppress(OSError):  # the peer may be gone
+        if transport.can_write_eof():
+            transport.write_eof()
 
 
 def text_frame(text: bytes) -> bytes:
