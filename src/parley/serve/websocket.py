@@ -31,6 +31,9 @@ from parley.serve.security_headers import HeaderList, head_lines
 
 CLOSE_SECONDS: Final = 5.0
 """How long a closing connection may take to send what is in its buffer, and its peer to end it, too."""
+TURN_BYTES: Final = 16 * 1024
+"""How much of what one peer says is heard before the others have their turn: some thousand frames, if they are empty.
+A transport would hand over megabytes at once."""
 CLOSE_REASON_BYTES_MAX: Final = 123
 """What fits a close frame beside its code (RFC 6455)."""
 
@@ -68,6 +71,7 @@ class WebSocket(asyncio.Protocol, ABC):
         self._loop = asyncio.get_running_loop()
         self._protocol = _Protocol(max_size=message_bytes_max, logger=_library_log)
         self._transport: asyncio.Transport | None = None
+        self._unread = b""
         self._message = bytearray()
         self._is_text = False
         self._late_pong = b""
@@ -146,11 +150,13 @@ class WebSocket(asyncio.Protocol, ABC):
         self._end()
 
     def data_received(self, data: bytes) -> None:
-        try:
-            self._receive(data)
-        except Exception as fault:
-            self._log.error("socket_failed", request_id=self._request_id, exc_info=fault)
-            self.close(CloseCode.INTERNAL_ERROR, "Internal error")
+        if self._unread:  # of what the transport had taken off the line before it was paused
+            self._unread += data
+            return
+        self._unread = data
+        if len(data) > TURN_BYTES and self._transport is not None:
+            self._transport.pause_reading()
+        self._take_turn()
 
     def eof_received(self) -> bool:
         return False
@@ -163,6 +169,21 @@ class WebSocket(asyncio.Protocol, ABC):
         self.is_full = False
         self._flush()
         self.drained()
+
+    def _take_turn(self) -> None:
+        """Hears some of what came, and the rest once everybody else had a turn."""
+        data, self._unread = self._unread[:TURN_BYTES], self._unread[TURN_BYTES:]
+        try:
+            self._receive(data)
+        except Exception as fault:
+            self._log.error("socket_failed", request_id=self._request_id, exc_info=fault)
+            self.close(CloseCode.INTERNAL_ERROR, "Internal error")
+        if self._transport is None:
+            self._unread = b""
+        elif self._unread:
+            self._loop.call_soon(self._take_turn)
+        elif not self._transport.is_reading():
+            self._transport.resume_reading()
 
     def _receive(self, data: bytes) -> None:
         protocol = self._protocol
