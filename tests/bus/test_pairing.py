@@ -18,7 +18,7 @@ from tests.bus.pairs import USER_SHOWN, asking, granted, letting_in, show
 def refused(call: Callable[[], object]) -> str:
     with pytest.raises(PairingFailed) as refusal:
         call()
-    return refusal.value.details["reason"]
+    return str(refusal.value.details["reason"])
 
 
 def confirmed() -> tuple[Attempt, Attempt, str]:

@@ -195,7 +195,7 @@ class Heard(Announced):
     """Hears what the test tells it, without multicast."""
 
     def __init__(self, *addresses: Address) -> None:
-        super().__init__(lambda sentence: None)
+        super().__init__()
         for number, address in enumerate(addresses):
             self._heard(f"record {number}", {}, [Address(HOST, 1), address])
 
@@ -231,7 +231,7 @@ async def test_where_several_let_in_none_of_them_is_shown_anything() -> None:
     async with waiting() as one, waiting() as other:
         with pytest.raises(PairingMissed) as refusal:
             await Heard(one.address, other.address).answered(begin)
-    assert len(refusal.value.details["found"]) == 2
+    assert refusal.value.details["found"] == [f"{HOST}:{each.address.port}" for each in (one, other)]
     assert [attempt._has_opened for attempt in began] == [False, False]
 
 

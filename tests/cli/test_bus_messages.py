@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from parley.app import bus
 from parley.bus.home import BusHome
+from parley.core.clock import ManualClock, SystemClock
+from tests.bus.agents import DAY
 from tests.cli.conftest import Parley, Ran
 
 SECONDS = 60.0
@@ -309,3 +312,31 @@ def test_a_program_joins_the_bus_from_the_folder_of_its_machine(machines: Machin
     finally:
         program.kill()
         program.communicate(timeout=SECONDS)
+
+
+def test_a_machine_whose_certificate_ends_soon_gets_a_new_one_when_it_meets_the_user_key(machines: Machines) -> None:
+    """It was issued 80 days ago, for 90. What the third machine has was issued to end."""
+    clock = ManualClock()
+    clock.jump(SystemClock().now_ms() - 80 * DAY - clock.now_ms())
+
+    def issue(machine: str, *, renewal: bool) -> str:
+        line = machines.on(machine, "request").stdout.strip()
+        machines.on("first", "whoami")
+        found = bus.issue(
+            line, role="builder", days=90, topics=(), no_topics=False, calls_max=None, renewal=renewal, clock=clock
+        )
+        assert machines.on(machine, "accept", found["grant"]).code == 0
+        return found["expires_at"]
+
+    ends = {"second": issue("second", renewal=True), "third": issue("third", renewal=False)}
+    first = machines.listen("first", "news")
+    for machine in ends:
+        machines.listen(machine, "news")
+        machines.told(machine, "send", machines.agents["first"], "news", "hello")
+    assert bodies(first, 2) == ["hello", "hello"]
+    while (found := machines.on("second", "whoami", "--json").json)["certificate"]["expires_at"] == ends["second"]:
+        pass
+    assert (found["standing"], found["certificate"]["role"]) == ("valid", "builder")
+    machines.told("second", "send", machines.agents["first"], "news", "with the new one")
+    assert bodies(first, 1) == ["with the new one"]
+    assert machines.on("third", "whoami", "--json").json["certificate"]["expires_at"] == ends["third"]

@@ -13,7 +13,6 @@ from parley.bus.enrolment import (
     DAY_MS,
     Grant,
     check_grant,
-    is_due,
     issue_grant,
     read_grant,
     read_request,
@@ -24,6 +23,7 @@ from parley.bus.fingerprint import Fingerprint, fingerprint_of, parse_fingerprin
 from parley.bus.home import BusHome, bus_home, locked, make_key
 from parley.bus.issued import Issued, keep_issued, read_issued
 from parley.bus.lines import read_line, split_lines
+from parley.bus.renewal import renew_standing
 from parley.bus.revocation import NOTHING_REVOKED, Statement, decode_statement, state
 from parley.bus.signed import Signed
 from parley.bus.standing import Standing, keep_grant, keep_revocations, load_standing, statement_line
@@ -156,7 +156,7 @@ def revoke(names: Sequence[str], *, everything: bool, clock: Clock | None = None
         keep_revocations(home, merged)
         own = standing.agent is not None and standing.agent not in merged.revoked
         if everything and own and standing.grant is not None:  # who holds the user key revokes the others
-            keep_grant(home, renewed(user_seed, standing.grant, generation=merged.generation, now_ms=now_ms))
+            keep_grant(home, renewed(user_seed, standing.grant.chain, generation=merged.generation, now_ms=now_ms))
     (newest,) = merged.statements
     return {"statement": statement_line(newest), "changed": merged is not known, **_stated(newest)}
 
@@ -171,17 +171,12 @@ def _keep_certified(home: BusHome, standing: Standing, role: str, now_ms: int) -
     """Gives the machine with the user key a certificate, or a new one when that is due. Whether it did."""
     user_seed = standing.require_user_seed()
     assert standing.agent_seed is not None
-    generation = standing.revocations.generation
-    if standing.grant is None:
-        agent_key = sealing.public_key(standing.agent_seed)
-        expires_at_ms = now_ms + limits.BUS_CERTIFICATE_DAYS * DAY_MS
-        caveats = Caveats(expires_at_ms=expires_at_ms, generation=generation)
-        grant = issue_grant(user_seed, agent_key, role=role, caveats=caveats, now_ms=now_ms)
-    elif is_due(standing.grant, generation=generation, now_ms=now_ms):
-        grant = renewed(user_seed, standing.grant, generation=generation, now_ms=now_ms)
-    else:
-        return False
-    keep_grant(home, grant)
+    if standing.grant is not None:
+        return renew_standing(home, standing, now_ms)
+    agent_key = sealing.public_key(standing.agent_seed)
+    expires_at_ms = now_ms + limits.BUS_CERTIFICATE_DAYS * DAY_MS
+    caveats = Caveats(expires_at_ms=expires_at_ms, generation=standing.revocations.generation)
+    keep_grant(home, issue_grant(user_seed, agent_key, role=role, caveats=caveats, now_ms=now_ms))
     return True
 
 

@@ -117,7 +117,7 @@ async def _ask(home: BusHome, way: Way, person: Person) -> dict[str, Any]:
         return await _typed(person, {"code": code, "user": opened.user.hex()})
 
     person.waiting({})
-    answered = await (Announced(person.note).answered(begin) if address is None else at_address(address, begin))
+    answered = await (Announced().answered(begin) if address is None else at_address(address, begin))
     grant = await ask(answered, compare)
     accepted = bus.accept(grant.line())
     return {"paired": "accepted", **{name: value for name, value in accepted.items() if name != "accepted"}}

@@ -24,6 +24,7 @@ from parley.bus.home import BusHome, read_private
 from parley.bus.last_addresses import LastAddresses
 from parley.bus.mdns import Mdns
 from parley.bus.options import BusOptions
+from parley.bus.renewal import keep_renewal, renew_own, renew_peer
 from parley.bus.resolver import LanResolver
 from parley.bus.sqlite_store import SqliteMeshStore
 from parley.bus.standing import add_revocations, identity_of, load_standing
@@ -108,6 +109,7 @@ async def _join_at_a_port(
 async def _join(
     home: BusHome, host: str | None, port: int, topics: frozenset[str], note: Callable[[str], None]
 ) -> tuple[Node, Mdns]:
+    renew_own(home)
     standing = load_standing(home)
     credentials, identity = credentials_of(standing, SystemClock().now_ms()), identity_of(standing)
     agent, user = credentials.agent, fingerprint_of(identity.chain.user_key)
@@ -119,7 +121,12 @@ async def _join(
         store=SqliteMeshStore(home.store, StoreIdentity(agent, user)),
         resolver=resolver,
         transport=transport,
-        options=BusOptions(topics=topics, keep_revocations=partial(add_revocations, home)),
+        options=BusOptions(
+            topics=topics,
+            keep_revocations=partial(add_revocations, home),
+            renew=None if standing.user_seed is None else partial(renew_peer, home),
+            keep_renewal=partial(keep_renewal, home),
+        ),
     )
     return Node(bus, resolver, transport), Mdns(agent, user, announced, missing=note)
 

@@ -57,14 +57,17 @@ async def at_address(address: Address, begin: Begin) -> Answered:
 class Announced:
     """Machines that announce that they let in. All of it is a claim; only addresses are taken from it."""
 
-    def __init__(self, missing: Callable[[str], None]) -> None:
+    def __init__(self) -> None:
+        self._missing: list[str] = []
         self._held: dict[str, list[Address]] = {}
         self._changed = asyncio.Event()
-        self._multicast = pairing_multicast(self._heard, self._lost, missing=missing)
+        self._multicast = pairing_multicast(self._heard, self._lost, missing=self._missing.append)
 
     async def answered(self, begin: Begin) -> Answered:
-        """The one that answers, once one does. Raises ``PairingMissed`` if several do."""
+        """The one that answers, once one does. Raises ``PairingMissed`` if several do, or nobody can be heard."""
         await self._multicast.start()
+        if self._missing:
+            raise PairingMissed(self._missing[0])
         try:
             while True:
                 await self._changed.wait()
