@@ -292,10 +292,11 @@ def test_what_means_nothing_is_refused(machines: Machines, words: list[str]) -> 
     assert (refused.code, refused.json["code"]) == (1, "INVALID_INPUT")
 
 
-def test_a_program_joins_the_bus_from_the_folder_of_its_machine(machines: Machines) -> None:
-    """The example of the documents. Whether it finds multicast DNS makes no difference here."""
+@pytest.mark.parametrize("name", ["bus_on_a_lan.py", "bus_blocking.py"])
+def test_a_program_joins_the_bus_from_the_folder_of_its_machine(machines: Machines, name: str) -> None:
+    """The examples of the documents. Whether it finds multicast DNS makes no difference here."""
     program = subprocess.Popen(
-        [sys.executable, ROOT / "examples" / "bus_on_a_lan.py", "news"],
+        [sys.executable, ROOT / "examples" / name, "news"],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PARLEY_BUS_HOME": str(machines.folder("second"))},
