@@ -102,7 +102,7 @@ def request(
     if call.json:
         call.out.data(found)
     elif found["body"] is not None:
-        call.out.line(found["body"])
+        call.out.line(found["body"].removesuffix("\n"))
     else:
         call.out.line(f"{found['body_base64']} (base64)")
 
