@@ -341,3 +341,15 @@ def test_a_machine_whose_certificate_ends_soon_gets_a_new_one_when_it_meets_the_
     machines.told("second", "send", machines.agents["first"], "news", "with the new one")
     assert bodies(first, 1) == ["with the new one"]
     assert machines.on("third", "whoami", "--json").json["certificate"]["expires_at"] == ends["third"]
+
+
+@pytest.mark.parametrize("policy", ["off", "publish", "all"])
+def test_what_waits_for_an_agent_that_is_away_is_for_whoever_listens_to_say(machines: Machines, policy: str) -> None:
+    second = machines.listen("second", "news")
+    machines.listen("first", "--spool", policy)
+    machines.told("first", "send", machines.agents["second"], "news", "hello")
+    second.end(signal.SIGKILL)
+    sent = machines.on("first", "send", machines.agents["second"], "news", "later", "--json")
+    asked = machines.on("first", "request", machines.agents["second"], "echo", "later", "--json", "--timeout", "0.5")
+    assert sent.json["status" if policy == "off" else "outcome"] == ("error" if policy == "off" else "spooled")
+    assert asked.json["code"] == ("BUS_NO_REPLY" if policy == "all" else "BUS_PEER_UNREACHABLE")

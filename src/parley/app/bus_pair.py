@@ -94,7 +94,9 @@ async def _let_in(standing: Standing, terms: bus.Terms | None, way: Way, person:
         return await _typed(person, {"code": code, "agent": agent.hex(), "host": opened.request.host})
 
     async with pairing_host(begin, way.host, way.port or 0) as waiting, _announced(waiting.address, way, person):
-        person.waiting({"addresses": [show_address(each) for each in _reachable(waiting.address)]})
+        person.waiting(
+            {"port": waiting.address.port, "addresses": [show_address(each) for each in _reachable(waiting.address)]}
+        )
         await waiting.pair(compare, issue)
     return {"paired": "let_in", **issued}
 

@@ -11,17 +11,20 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from parley.bus.bus import Bus
 from parley.bus.fingerprint import Fingerprint
 from parley.bus.mesh_store import Undispatched
-from parley.bus.options import Delivery, Peer
+from parley.bus.options import Delivery, Peer, SpoolPolicy
 from parley.bus.spool import Outbox
 from parley.bus.subscription import Message, Subscription
 from parley.bus.transport import Address
 from parley.core import limits
 from parley.core.bus_errors import BusClosed
+
+if TYPE_CHECKING:
+    from parley.bus.node import Listening
 
 T = TypeVar("T")
 
@@ -54,6 +57,7 @@ class BlockingBus:
         folder: Path | None = None,
         host: str | None = None,
         port: int | None = None,
+        spool: SpoolPolicy | None = None,
         mdns: bool = True,
         note: Callable[[str], None] = lambda sentence: None,
     ) -> "BlockingBus":
@@ -61,8 +65,11 @@ class BlockingBus:
 
         Name the topics that will be subscribed to: what comes before then waits. ``note`` is told what is amiss.
         """
+        from parley.bus.node import Listening
+
         root = None if folder is None else folder.absolute()
-        return cls(lambda: _at_home(frozenset(topics), root, host, port, mdns=mdns, note=note))
+        listening = Listening(frozenset(topics), host, port, spool)
+        return cls(lambda: _at_home(listening, root, mdns=mdns, note=note))
 
     def __enter__(self) -> "BlockingBus":
         return self
@@ -227,17 +234,15 @@ class BlockingSubscription:
 
 @asynccontextmanager
 async def _at_home(
-    topics: frozenset[str],
+    listening: "Listening",
     folder: Path | None,
-    host: str | None,
-    port: int | None,
     *,
     mdns: bool,
     note: Callable[[str], None],
 ) -> AsyncGenerator[Bus]:
     from parley.bus.home import BusHome, bus_home
-    from parley.bus.node import Listening, joined
+    from parley.bus.node import joined
 
     home = bus_home() if folder is None else BusHome(folder)
-    async with joined(home, listening=Listening(topics, host, port), mdns=mdns, note=note) as node:
+    async with joined(home, listening=listening, mdns=mdns, note=note) as node:
         yield node.bus

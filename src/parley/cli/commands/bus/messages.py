@@ -1,7 +1,7 @@
 """What machines say to each other: listening, sending, asking, publishing, and what waits."""
 
 import sys
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
@@ -39,6 +39,12 @@ def listen(
     port: Annotated[
         int | None, typer.Option("--port", min=1, max=65_535, help="Else the one of the last time, if it is free.")
     ] = None,
+    spool: Annotated[
+        Literal["off", "publish", "all"],
+        typer.Option(
+            "--spool", help="What waits for agents that are away: nothing, what is published, or requests too."
+        ),
+    ] = "publish",
     mdns: MdnsOption = True,
 ) -> None:
     """Be on the bus: print what is published on topics, answer requests, send what waits.
@@ -61,7 +67,15 @@ def listen(
         sys.stdout.flush()
 
     load_app("bus_listen").listen(
-        topic or (), answer or (), host=host, port=port, mdns=mdns, ready=ready, tell=tell, note=call.out.note
+        topic or (),
+        answer or (),
+        host=host,
+        port=port,
+        spool=spool,
+        mdns=mdns,
+        ready=ready,
+        tell=tell,
+        note=call.out.note,
     )
 
 

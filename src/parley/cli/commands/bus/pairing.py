@@ -61,7 +61,7 @@ def pair(
             print_line({"status": "waiting", **report})
         elif "addresses" in report:
             call.out.note("Run `parley bus pair` on the other machine. Where there is no multicast, give an address:")
-            for each in report["addresses"]:
+            for each in report["addresses"] or [f"HOST:{report['port']}"]:
                 call.out.note(f"  parley bus pair {each}")
         else:
             call.out.note("Looking for the machine with your user key. Run `parley bus pair` there.")
