@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -66,6 +66,17 @@ class Two:
 async def deadline() -> AsyncIterator[None]:
     async with asyncio.timeout(SECONDS):
         yield
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is hung up on for being slow, so what ends a connection is something else."""
+    monkeypatch.setattr(limits, "BUS_HELLO_SECONDS", 10 * SECONDS)
+
+
+async def ended(reader: asyncio.StreamReader) -> None:
+    with suppress(ConnectionResetError):
+        assert await reader.read() == b""
 
 
 @asynccontextmanager
@@ -160,18 +171,30 @@ async def test_nothing_is_shown_to_whoever_shows_something_else_than_it_committe
     assert isinstance(grant, Grant)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_frame_that_is_announced_as_too_large_is_not_waited_for() -> None:
     async with waiting() as host:
         reader, writer = await asyncio.open_connection(*host.address)
         writer.write((1 << 31).to_bytes(4))
-        assert await reader.read() == b""
+        await ended(reader)
         writer.close()
 
 
+async def test_a_stranger_who_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BUS_HELLO_SECONDS", 0.01)
+    async with waiting() as host:
+        reader, writer = await asyncio.open_connection(*host.address)
+        await ended(reader)
+        writer.close()
+
+
+@pytest.mark.usefixtures("patient")
 async def test_strangers_who_say_nothing_crowd_out_themselves() -> None:
     two = Two()
     async with waiting() as host:
         strangers = [await asyncio.open_connection(*host.address) for _ in range(limits.BUS_NEWCOMERS_MAX + 8)]
+        for reader, _ in strangers[:8]:
+            await ended(reader)
         grant, _ = await two.pair(host, host.address)
         assert isinstance(grant, Grant)
         for _, writer in strangers:

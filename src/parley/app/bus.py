@@ -231,6 +231,7 @@ def _issued(each: Issued, standing: Standing) -> dict[str, Any]:
         "host": each.host,
         "role": each.role,
         "expires_at": iso(each.expires_at_ms),
+        "renewal": each.renewal,
         "revoked": bytes.fromhex(each.agent) in standing.revocations.revoked,
     }
 

@@ -163,7 +163,8 @@ def _tell(call: Call, found: dict[str, Any]) -> None:
     if found["standing"] != "valid":
         out.line(f"but    {_BUT[found['standing']]}")
     for each in found["issued"]:
-        end = "revoked" if each["revoked"] else f"until {each['expires_at']}"
+        last = "" if each["renewal"] else ", not renewed"
+        end = "revoked" if each["revoked"] else f"until {each['expires_at']}{last}"
         out.line(f"let in {each['agent']} ({each['role']}, on {each['host']}, {end})")
     out.line(f"folder {found['folder']}")
 
