@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from parley.bus.home import BusHome
 from parley.cli.root import run
 from tests.broker.process import SECONDS, Process
 from tests.compat.daemon_wire import SETTINGS, reached
@@ -73,6 +74,7 @@ def cli_contract(room: Room) -> dict[str, Any]:
         _meshes(shell, room)
         _broker(shell, room.process, place)
         _bus(shell, place / "bus")
+        _bus_messages(shell, place / "lan")
     return recorder.contract()
 
 
@@ -344,3 +346,35 @@ def _bus(shell: Shell, folder: Path) -> None:
     shell.types("bus whoami")
     shell.types("bus verify", granted["grant"])
     shell.types("bus accept", stated["statement"])
+
+
+def _bus_messages(shell: Shell, folder: Path) -> None:
+    here, there = folder / "here", folder / "there"
+    shell.at(Path.cwd(), PARLEY_BUS_HOME=there)
+    asked = shell.types("bus request")
+    shell.at(Path.cwd(), PARLEY_BUS_HOME=here)
+    shell.types("bus keygen")
+    granted = shell.types("bus issue", asked["request"])
+    shell.at(Path.cwd(), PARLEY_BUS_HOME=there)
+    shell.types("bus accept", granted["grant"])
+    agent = granted["agent"]
+    argv = [sys.executable, "-P", "-m", "parley", "bus", "listen", "news", "--answer", "echo=cat", "--json"]
+    argv += ["--no-mdns", "--host", "127.0.0.1"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            listening = shell.keep("bus listen", 0, json.loads(process.stdout.readline()))
+            shell.at(Path.cwd(), PARLEY_BUS_HOME=here)
+            BusHome(here).peers.write_text(f"{agent} 127.0.0.1:{listening['port']}\n")
+            shell.types("bus request", agent, "echo", "hello", "--no-mdns")
+            shell.types("bus request", agent, "nothing", "hello", "--no-mdns", code=1)
+            shell.types("bus send", agent, "news", "hello", "--no-mdns")
+            shell.types("bus publish", "news", "to all", "--no-mdns")
+            shell.types("bus peers", "--no-mdns")
+            for _ in range(2):
+                shell.keep("bus listen", 0, json.loads(process.stdout.readline()))
+        finally:
+            process.terminate()
+        assert process.wait(SECONDS) == 0
+    shell.types("bus send", agent, "news", "for later", "--no-mdns")
+    shell.types("bus outbox")

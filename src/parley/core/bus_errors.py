@@ -205,7 +205,6 @@ class HandlerFailed(BusError, Refused):
     """The peer's handler raised an exception; its own log says which."""
 
     code = "BUS_HANDLER_FAILED"
-    status = 500
     hint = "Look into the log of the peer."
 
 
@@ -241,7 +240,6 @@ class NoHandler(BusError, Unavailable):
     """The peer has nothing that answers requests on the topic now."""
 
     code = "BUS_NO_HANDLER"
-    status = 404
     hint = "Ask again when its program is up, or look whether both mean the same topic."
 
 
