@@ -75,6 +75,7 @@ def cli_contract(room: Room) -> dict[str, Any]:
         _broker(shell, room.process, place)
         _bus(shell, place / "bus")
         _bus_messages(shell, place / "lan")
+        _bus_pair(shell, place / "pair")
     return recorder.contract()
 
 
@@ -346,6 +347,33 @@ def _bus(shell: Shell, folder: Path) -> None:
     shell.types("bus whoami")
     shell.types("bus verify", granted["grant"])
     shell.types("bus accept", stated["statement"])
+
+
+def _bus_pair(shell: Shell, folder: Path) -> None:
+    """The two sides print lines of their own, and each reads the digits of the other one."""
+
+    def start(home: str, *words: str) -> "subprocess.Popen[str]":
+        shell.at(Path.cwd(), PARLEY_BUS_HOME=folder / home)
+        argv = [sys.executable, "-P", "-m", "parley", "bus", "pair", "--json", "--no-mdns", *words]
+        return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def line(process: "subprocess.Popen[str]") -> Any:
+        assert process.stdout is not None
+        return shell.keep("bus pair", 0, json.loads(process.stdout.readline()))
+
+    shell.at(Path.cwd(), PARLEY_BUS_HOME=folder / "here")
+    shell.types("bus keygen")
+    shell.types("bus pair", "--no-mdns", "127.0.0.1:7", code=1)
+    with start("here", "--host", "127.0.0.1") as here, start("there", line(here)["addresses"][0]) as there:
+        line(there)
+        shown = {process: line(process) for process in (here, there)}
+        for process, other in ((here, there), (there, here)):
+            assert process.stdin is not None
+            process.stdin.write(f"{shown[other]['code']}\n")
+            process.stdin.flush()
+        for process in (here, there):
+            line(process)
+            assert process.wait(SECONDS) == 0
 
 
 def _bus_messages(shell: Shell, folder: Path) -> None:
