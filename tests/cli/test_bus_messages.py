@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from parley.app import bus
 from parley.bus.home import BusHome
+from parley.core.clock import ManualClock, SystemClock
+from tests.bus.agents import DAY
 from tests.cli.conftest import Parley, Ran
 
 SECONDS = 60.0
@@ -289,10 +292,11 @@ def test_what_means_nothing_is_refused(machines: Machines, words: list[str]) -> 
     assert (refused.code, refused.json["code"]) == (1, "INVALID_INPUT")
 
 
-def test_a_program_joins_the_bus_from_the_folder_of_its_machine(machines: Machines) -> None:
-    """The example of the documents. Whether it finds multicast DNS makes no difference here."""
+@pytest.mark.parametrize("name", ["bus_on_a_lan.py", "bus_blocking.py"])
+def test_a_program_joins_the_bus_from_the_folder_of_its_machine(machines: Machines, name: str) -> None:
+    """The examples of the documents. Whether it finds multicast DNS makes no difference here."""
     program = subprocess.Popen(
-        [sys.executable, ROOT / "examples" / "bus_on_a_lan.py", "news"],
+        [sys.executable, ROOT / "examples" / name, "news"],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PARLEY_BUS_HOME": str(machines.folder("second"))},
@@ -309,3 +313,43 @@ def test_a_program_joins_the_bus_from_the_folder_of_its_machine(machines: Machin
     finally:
         program.kill()
         program.communicate(timeout=SECONDS)
+
+
+def test_a_machine_whose_certificate_ends_soon_gets_a_new_one_when_it_meets_the_user_key(machines: Machines) -> None:
+    """It was issued 80 days ago, for 90. What the third machine has was issued to end."""
+    clock = ManualClock()
+    clock.jump(SystemClock().now_ms() - 80 * DAY - clock.now_ms())
+
+    def issue(machine: str, *, renewal: bool) -> str:
+        line = machines.on(machine, "request").stdout.strip()
+        machines.on("first", "whoami")
+        found = bus.issue(
+            line, role="builder", days=90, topics=(), no_topics=False, calls_max=None, renewal=renewal, clock=clock
+        )
+        assert machines.on(machine, "accept", found["grant"]).code == 0
+        return found["expires_at"]
+
+    ends = {"second": issue("second", renewal=True), "third": issue("third", renewal=False)}
+    first = machines.listen("first", "news")
+    for machine in ends:
+        machines.listen(machine, "news")
+        machines.told(machine, "send", machines.agents["first"], "news", "hello")
+    assert bodies(first, 2) == ["hello", "hello"]
+    while (found := machines.on("second", "whoami", "--json").json)["certificate"]["expires_at"] == ends["second"]:
+        pass
+    assert (found["standing"], found["certificate"]["role"]) == ("valid", "builder")
+    machines.told("second", "send", machines.agents["first"], "news", "with the new one")
+    assert bodies(first, 1) == ["with the new one"]
+    assert machines.on("third", "whoami", "--json").json["certificate"]["expires_at"] == ends["third"]
+
+
+@pytest.mark.parametrize("policy", ["off", "publish", "all"])
+def test_what_waits_for_an_agent_that_is_away_is_for_whoever_listens_to_say(machines: Machines, policy: str) -> None:
+    second = machines.listen("second", "news")
+    machines.listen("first", "--spool", policy)
+    machines.told("first", "send", machines.agents["second"], "news", "hello")
+    second.end(signal.SIGKILL)
+    sent = machines.on("first", "send", machines.agents["second"], "news", "later", "--json")
+    asked = machines.on("first", "request", machines.agents["second"], "echo", "later", "--json", "--timeout", "0.5")
+    assert sent.json["status" if policy == "off" else "outcome"] == ("error" if policy == "off" else "spooled")
+    assert asked.json["code"] == ("BUS_NO_REPLY" if policy == "all" else "BUS_PEER_UNREACHABLE")

@@ -26,6 +26,7 @@ from parley.bus.options import BusOptions, Delivery, Peer
 from parley.bus.outbound import Outbound
 from parley.bus.peer_book import PeerBook
 from parley.bus.reception import Reception
+from parley.bus.renewals import Renewals
 from parley.bus.replies import Replies
 from parley.bus.revocation import Revocations
 from parley.bus.sending import Sender
@@ -113,6 +114,7 @@ class Bus:
             is_subscribed=self._is_subscribed,
             unhandled=self._answer_unhandled,
         )
+        self._renewals = Renewals(trust, clock, self._background, options)
         self._reception = Reception(
             trust,
             self._intake,
@@ -122,8 +124,10 @@ class Bus:
             clock,
             self._background,
             options.keep_revocations,
+            self._renewals,
         )
         self._address: Address | None = None
+        self._renewing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -371,6 +375,8 @@ class Bus:
         await self._dispatcher.load()
         self._address = await self._connections.listen(self._reception)
         await self._spool.start()
+        if self._options.renew is not None:
+            self._renewing = asyncio.ensure_future(self._renewals.run(self._connections))
         self._resolver.watch(self._seen)
         for peer in self._resolver.peers():
             self._seen(peer)
@@ -378,6 +384,8 @@ class Bus:
     async def _close(self, seconds: float) -> None:
         until = asyncio.get_running_loop().time() + seconds
         self._intake.stop()
+        if self._renewing is not None:
+            self._renewing.cancel()
         await self._dispatcher.close(seconds)
         await _until(self._outbound.idle(), until)
         self._replies.fail_all(BusClosed("the bus was closed"))

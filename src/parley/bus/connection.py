@@ -28,7 +28,7 @@ from parley.bus.link import (
     Unacceptable,
     refusal_of,
 )
-from parley.bus.link_frames import Alive, Answer, Hello, Statements, Topics, encode_frame
+from parley.bus.link_frames import Alive, Answer, Hello, Renewal, Statements, Topics, encode_frame
 from parley.bus.transport import Channel, Frame
 from parley.bus.watchdog import Watchdog
 from parley.core import limits
@@ -69,6 +69,10 @@ class Owner(Protocol):
 
     def topics_told(self, connection: "Connection") -> None:
         """The peer subscribes to other topics now."""
+        ...
+
+    def renewed(self, line: str) -> None:
+        """The peer gave a grant for this agent, which nobody has looked at yet."""
         ...
 
     def learned(self) -> None:
@@ -204,6 +208,10 @@ class Connection:
         """Tells what is known to be revoked now."""
         self._tell(encode_frame(Statements(statements)))
 
+    def tell_renewal(self, line: str) -> None:
+        """Gives the peer a grant in the place of the one that it has."""
+        self._tell(encode_frame(Renewal(line)))
+
     def _watch(self, end: str) -> Watchdog:
         return Watchdog(limits.BUS_SILENCE_SECONDS, lambda: self.end(ChannelClosed(end)))
 
@@ -292,6 +300,8 @@ class Connection:
             case Learned(new):
                 if new:
                     owner.learned()
+            case Renewal(line):
+                owner.renewed(line)
             case Refused(error):
                 self.end(error)
             case Alive():

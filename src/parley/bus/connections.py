@@ -228,6 +228,7 @@ class _Settled:
         self.arrived = owner.arrived
         self.topics_told = owner.topics_told
         self.learned = owner.learned
+        self.renewed = owner.renewed
 
     def met(self, connection: Connection) -> None:
         if self._connections.settle(connection):

@@ -19,6 +19,7 @@ from parley.bus.link_frames import (
     Answer,
     Hello,
     Refusal,
+    Renewal,
     Statements,
     Topics,
     decode_frame,
@@ -68,7 +69,7 @@ class Refused(NamedTuple):
     error: BusError
 
 
-Event = Met | Arrived | Unacceptable | Answer | TopicsTold | Learned | Alive | Refused
+Event = Met | Arrived | Unacceptable | Answer | TopicsTold | Learned | Alive | Refused | Renewal
 
 KEEPALIVE: Final = encode_frame(Alive())
 
@@ -104,7 +105,7 @@ class Link:
                 return TopicsTold(topics)
             case Statements():
                 return Learned(self._trust.learn(said.texts))
-            case Answer() | Alive():
+            case Answer() | Alive() | Renewal():
                 return said
 
     def authority(self, now_ms: int) -> Authority:

@@ -11,6 +11,7 @@ from parley.bus.connections import Connections
 from parley.bus.envelope import Opened
 from parley.bus.intake import Intake
 from parley.bus.peer_book import PeerBook
+from parley.bus.renewals import Renewals
 from parley.bus.revocation import Revocations
 from parley.bus.spool import Spool
 from parley.bus.trust import Trust
@@ -35,6 +36,7 @@ class Reception:
         clock: Clock,
         background: Background,
         keep_revocations: KeepRevocations | None,
+        renewals: Renewals,
     ) -> None:
         self._trust = trust
         self._intake = intake
@@ -44,16 +46,21 @@ class Reception:
         self._clock = clock
         self._background = background
         self._keep = keep_revocations
+        self._renewals = renewals
         self._keeping = asyncio.Lock()
 
     def met(self, connection: Connection) -> None:
         self._note(connection)
+        self._renewals.look(connection)
 
     def topics_told(self, connection: Connection) -> None:
         self._note(connection)
 
     def arrived(self, connection: Connection, opened: Opened) -> None:
         self._intake.arrived(connection, opened)
+
+    def renewed(self, line: str) -> None:
+        self._renewals.take(line)
 
     def learned(self) -> None:
         """Ends connections to whoever is revoked now, and tells all others."""

@@ -17,14 +17,14 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from parley.bus.fingerprint import Fingerprint
+from parley.bus.listening_socket import listening_socket
 from parley.bus.newcomers import DEFAULT_BOUNDS, ConnectionBounds, Doors, Newcomer
 from parley.bus.tls_channel import SCRATCH_BYTES, TlsChannel
 from parley.bus.tls_contexts import Credentials, TlsContexts, make_contexts
 from parley.bus.transport import Accept, Address
 from parley.core import limits
-from parley.core.bus_errors import BusError, ChainInvalid, ChannelClosed, FrameTooLarge, ListenRefused, PeerUnreachable
+from parley.core.bus_errors import BusError, ChainInvalid, ChannelClosed, FrameTooLarge, PeerUnreachable
 
-_BACKLOG: Final = 128
 _PAUSE_SECONDS: Final = 0.1
 """Between two tries to accept where the system has no descriptor left."""
 _WELCOME: Final = b""
@@ -81,7 +81,7 @@ class TlsTransport:
         """Begins to take connections. Raises ``ListenRefused`` where it cannot."""
         self._require_open()
         assert self._listening is None, "a transport listens once"
-        listening = _listener(self._host, self._port)
+        listening = listening_socket(self._host, self._port)
         host, port, *_ = listening.getsockname()
         self._listening = asyncio.get_running_loop().create_task(self._take_all(listening, accept))
         self._listening.add_done_callback(lambda _: listening.close())
@@ -200,22 +200,6 @@ class TlsTransport:
             pass  # which is how channels end
         finally:
             await channel.close()
-
-
-def _listener(host: str | None, port: int) -> socket.socket:
-    try:
-        if host is None:
-            both = socket.has_dualstack_ipv6()
-            family = socket.AF_INET6 if both else socket.AF_INET
-            listening = socket.create_server(("", port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
-        else:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        where = f"port {port}" if host is None else f"{host} port {port}"
-        raise ListenRefused(f"cannot listen on {where}: {error}", host=host, port=port) from error
-    listening.setblocking(False)
-    return listening
 
 
 def _hang_up(connection: socket.socket) -> None:

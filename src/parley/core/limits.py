@@ -212,6 +212,8 @@ BUS_CERTIFICATE_DAYS_MAX: Final = 3_650
 """Ten years; what should hold for ever is renewed."""
 BUS_RENEWAL_DAYS: Final = 30
 """A certificate that ends sooner is renewed where the user key is."""
+BUS_PAIRING_SECONDS: Final = 300.0
+"""How long a pairing may take unless told otherwise: time to walk to the other machine."""
 BUS_HANDSHAKE_SECONDS: Final = 10
 """How long whoever connects may take to prove its key."""
 BUS_FRAME_GAP_SECONDS: Final = 30

@@ -1,13 +1,12 @@
 """What machines say to each other: listening, sending, asking, publishing, and what waits."""
 
-import json
 import sys
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
 from parley.cli.call import Call, command, load_app
-from parley.cli.commands.bus.options import STDIN, app
+from parley.cli.commands.bus.options import STDIN, MdnsOption, app, print_line
 from parley.cli.output import printable
 from parley.core import limits
 from parley.core.errors import InvalidInput
@@ -15,7 +14,6 @@ from parley.core.errors import InvalidInput
 _Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The fingerprint, in full.")]
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 _Body = Annotated[str, typer.Argument(metavar="[TEXT]", help="The message, or - to read it from standard input.")]
-_Mdns = Annotated[bool, typer.Option("--mdns/--no-mdns", help="Whether to use multicast DNS to find peers.")]
 _OUTCOMES: Final = {
     "delivered": "{agent} has it.",
     "spooled": "{agent} is away; it waits in the outbox as {outbox_id}.",
@@ -41,7 +39,13 @@ def listen(
     port: Annotated[
         int | None, typer.Option("--port", min=1, max=65_535, help="Else the one of the last time, if it is free.")
     ] = None,
-    mdns: _Mdns = True,
+    spool: Annotated[
+        Literal["off", "publish", "all"],
+        typer.Option(
+            "--spool", help="What waits for agents that are away: nothing, what is published, or requests too."
+        ),
+    ] = "publish",
+    mdns: MdnsOption = True,
 ) -> None:
     """Be on the bus: print what is published on topics, answer requests, send what waits.
 
@@ -50,25 +54,33 @@ def listen(
 
     def ready(report: dict[str, Any]) -> None:
         if call.json:
-            _print({"status": "listening", **report})
+            print_line({"status": "listening", **report})
         else:
             call.out.note(f"Listening on port {report['port']} as agent {report['agent']}.")
 
     def tell(message: dict[str, Any]) -> None:
         if call.json:
-            _print({"status": "message", **message})
+            print_line({"status": "message", **message})
             return
         said = message["body"] if message["body"] is not None else f"{message['body_base64']} (base64)"
         sys.stdout.write(printable(f"{message['agent'][:12]} {message['topic']}: {said}") + "\n")
         sys.stdout.flush()
 
     load_app("bus_listen").listen(
-        topic or (), answer or (), host=host, port=port, mdns=mdns, ready=ready, tell=tell, note=call.out.note
+        topic or (),
+        answer or (),
+        host=host,
+        port=port,
+        spool=spool,
+        mdns=mdns,
+        ready=ready,
+        tell=tell,
+        note=call.out.note,
     )
 
 
 @command(app, "send")
-def send(call: Call, agent: _Agent, topic: _Topic, body: _Body, mdns: _Mdns = True) -> None:
+def send(call: Call, agent: _Agent, topic: _Topic, body: _Body, mdns: MdnsOption = True) -> None:
     """Publish to one agent. If it is away, the message waits for it in the outbox."""
     found = load_app("bus_messages").send(agent, topic, _bytes(body), mdns=mdns, note=call.out.note)
     if call.json:
@@ -89,7 +101,7 @@ def request(
         float,
         typer.Option("--timeout", min=0.1, max=limits.BUS_REQUEST_SECONDS_MAX, help="How long to wait for the answer."),
     ] = limits.BUS_REQUEST_SECONDS,
-    mdns: _Mdns = True,
+    mdns: MdnsOption = True,
 ) -> None:
     """Ask an agent, and print its answer. Without one, ask to be let in.
 
@@ -104,13 +116,13 @@ def request(
     if call.json:
         call.out.data(found)
     elif found["body"] is not None:
-        call.out.line(found["body"])
+        call.out.line(found["body"].removesuffix("\n"))
     else:
         call.out.line(f"{found['body_base64']} (base64)")
 
 
 @command(app, "publish")
-def publish(call: Call, topic: _Topic, body: _Body, mdns: _Mdns = True) -> None:
+def publish(call: Call, topic: _Topic, body: _Body, mdns: MdnsOption = True) -> None:
     """Publish to every agent that is known to subscribe to the topic, now or when it is back."""
     found = load_app("bus_messages").publish(topic, _bytes(body), mdns=mdns, note=call.out.note)
     if call.json:
@@ -123,7 +135,7 @@ def publish(call: Call, topic: _Topic, body: _Body, mdns: _Mdns = True) -> None:
 
 
 @command(app, "peers")
-def peers(call: Call, mdns: _Mdns = True) -> None:
+def peers(call: Call, mdns: MdnsOption = True) -> None:
     """List the agents that were met within 30 days, or are announced now."""
     found = load_app("bus_messages").peers(mdns=mdns, note=call.out.note)["peers"]
     if call.json:
@@ -195,8 +207,3 @@ def _outcome(delivery: dict[str, Any]) -> str:
 def _bytes(text: str) -> bytes:
     """What was given, or what standard input holds; of that, a little more than fits into a message."""
     return sys.stdin.buffer.read(limits.BUS_FRAME_BYTES_MAX + 1) if text == STDIN else text.encode()
-
-
-def _print(line: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
