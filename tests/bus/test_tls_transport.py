@@ -99,7 +99,7 @@ async def test_what_was_sent_before_the_end_arrives() -> None:
         found: list[bytes] = []
         try:
             while True:
-                found.append(await channel.receive())
+                found.append(bytes(await channel.receive()))
         except ChannelClosed:
             taken.put_nowait(found)
 
