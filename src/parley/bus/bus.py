@@ -312,6 +312,11 @@ class Bus:
         """What waits for peers, what is wedged and why, and what has expired."""
         return await self._spool.outbox()
 
+    async def drain(self) -> None:
+        """Tries now to send all that waits. What waits after that is for peers that could not be reached."""
+        self._require_open()
+        await self._spool.drain()
+
     async def unwedge(self, outbox_id: int) -> bool:
         """Lets a wedged message of the outbox be tried again. True if it was wedged."""
         return await self._spool.unwedge(outbox_id)

@@ -175,7 +175,8 @@ def outbox(
         if call.json:
             call.out.data(changed)
         else:
-            call.out.line("Done." if changed["changed"] else "There is no such message.")
+            missing = "There is no such message." if unwedge is None else "No message with this number is wedged."
+            call.out.line("Done." if changed["changed"] else missing)
         return
     found = messages.outbox(call.out.note)
     if call.json:
