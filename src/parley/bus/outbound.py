@@ -22,7 +22,7 @@ from parley.bus.spool import WAIT, Spool
 from parley.bus.trust import Trust
 from parley.bus.untaken import Untaken
 from parley.core import limits
-from parley.core.bus_errors import BusError, FrameTooLarge, NoReply, NotAcknowledged, StoreError
+from parley.core.bus_errors import BusError, FrameTooLarge, NoReply, NotAcknowledged, PeerUnreachable, StoreError
 from parley.core.clock import Clock
 from parley.core.errors import InvalidInput
 
@@ -151,7 +151,12 @@ class Outbound:
         await self._idle.wait()
 
     async def _put(self, peer: Fingerprint, message_id: bytes, message: Publish, failure: BusError | None) -> Delivery:
-        outbox_id = await self._spool.put(peer, message_id, message, lives_ms=self._spool_ms)
+        try:
+            outbox_id = await self._spool.put(peer, message_id, message, lives_ms=self._spool_ms)
+        except PeerUnreachable as never_met:
+            if failure is None or isinstance(failure, PeerUnreachable):
+                raise
+            raise failure from never_met  # which can be mended, and is why it was not met now either
         return Delivery(peer, "spooled", message_id, outbox_id, failure)
 
     async def _send_request(self, peer: Fingerprint, message_id: bytes, message: Request, timeout: float) -> None:
