@@ -1,8 +1,10 @@
 """Whoever is not one of the user's agents gets nothing, and holds up nobody who is. Each attack has its control."""
 
 import asyncio
+import gc
 import socket
 import ssl
+from asyncio.sslproto import SSLProtocol
 from contextlib import AsyncExitStack
 
 import pytest
@@ -191,6 +193,23 @@ async def test_garbage_instead_of_tls_ends_the_connection(garbage: bytes) -> Non
         await sender.rest()
         assert bob.came == []
         await is_served(bob)
+
+
+async def test_connections_that_failed_are_gone_before_the_collector_comes() -> None:
+    """Each has 256 KiB of buffers, and a flood makes hundreds of them between two collections."""
+    async with listening() as bob:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                async with raw(bob.address) as connection:
+                    connection.writer.write(GARBAGE[0])
+                    await connection.rest()
+            await is_served(bob)
+            kept = [each for each in gc.get_objects() if isinstance(each, SSLProtocol)]
+        finally:
+            gc.enable()
+        assert len(kept) < 5
 
 
 async def test_who_says_nothing_or_only_begins_is_hung_up_on() -> None:

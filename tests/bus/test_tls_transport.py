@@ -212,13 +212,13 @@ async def test_where_a_peer_was_reached_is_told_only_when_it_was() -> None:
 
 async def test_a_renewed_certificate_is_shown_from_the_next_connection_on() -> None:
     async with listening() as bob, dialling(credentials(ADA, ended=True)) as ada:
-        with pytest.raises(PeerUnreachable):
+        with pytest.raises(CertificateExpired):
             await ada.dial(bob.address, peer=BOB_NAME)
         ada.renew(credentials(ADA))
         channel = await ada.dial(bob.address, peer=BOB_NAME)
         bob.transport.renew(credentials(BOB, ended=True))
         await echo(channel)
-        with pytest.raises(PeerUnreachable):
+        with pytest.raises(CertificateExpired):
             await ada.dial(bob.address, peer=BOB_NAME)
         bob.transport.renew(credentials(BOB))
         await echo(await ada.dial(bob.address, peer=BOB_NAME))

@@ -190,7 +190,7 @@ class TlsTransport:
 
     async def _is_proven(self, channel: TlsChannel, accepted: socket.socket) -> bool:
         """Whether it is another agent of the user's that has come."""
-        with suppress(OSError, BusError):  # it hung up, took too long, speaks no TLS, or is nobody's whom we know
+        try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: channel,
                 accepted,
@@ -199,7 +199,10 @@ class TlsTransport:
                 ssl_shutdown_timeout=self._deadlines.farewell_seconds,
             )
             return channel.prove() != self._agent
-        return False
+        except (OSError, BusError) as error:  # it hung up, took too long, speaks no TLS, or is nobody's whom we know
+            # asyncio leaves a cycle of it, its frames and 256 KiB of buffers; a flood would outrun the collector.
+            error.with_traceback(None)
+            return False
 
     async def _serve(self, channel: TlsChannel, accept: Accept) -> None:
         try:
