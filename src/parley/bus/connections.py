@@ -44,7 +44,8 @@ class Connections:
         self._instance = instance
         self._topics = topics
         self._number = 0
-        self._live: set[Connection] = set()
+        self._live: dict[Connection, None] = {}
+        """In the order in which they came, so that they end in the same one each time."""
         self._ready: dict[Fingerprint, Connection] = {}
         self._dialling: dict[Fingerprint, asyncio.Task[Connection]] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -155,12 +156,12 @@ class Connections:
         await self._run(self._connection(channel, self._next_number(), dialled=False))
 
     async def _run(self, connection: Connection) -> None:
-        self._live.add(connection)
+        self._live[connection] = None
         try:
             assert self._owner is not None
             await connection.run(_Settled(self._owner, self))
         finally:
-            self._live.discard(connection)
+            self._live.pop(connection, None)
             if self._ready.get(connection.peer) is connection:
                 del self._ready[connection.peer]
 

@@ -10,6 +10,7 @@ A link does no I/O and reads no clock. What it is asked to write it returns as b
 
 from typing import Final, NamedTuple
 
+from parley.bus.blocks import Buffer
 from parley.bus.chain import Authority
 from parley.bus.envelope import Envelope, Opened
 from parley.bus.fingerprint import Fingerprint
@@ -86,7 +87,7 @@ class Link:
         """The peer's hello, once it is believed."""
         return self._hello
 
-    def receive(self, frame: bytes, now_ms: int) -> Event:
+    def receive(self, frame: Buffer, now_ms: int) -> Event:
         """What the frame means. Raises the ``BusError`` for which the connection has to end."""
         said = decode_frame(frame)
         if isinstance(said, Refusal):

@@ -272,7 +272,7 @@ class Spool:
 
 
 def _outgoing(item: OutboxItem) -> Outgoing:
-    return Outgoing(item.message_id, item.payload[1:], sealed=item.payload[:1] == b"\1")
+    return Outgoing(item.message_id, (item.payload[1:],), sealed=item.payload[:1] == b"\1")
 
 
 def _reason(error: ParleyError) -> str:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from parley.bus.fingerprint import Fingerprint
 from parley.bus.listening_socket import listening_socket
 from parley.bus.newcomers import DEFAULT_BOUNDS, ConnectionBounds, Doors, Newcomer
-from parley.bus.tls_channel import TlsChannel
+from parley.bus.tls_channel import SCRATCH_BYTES, TlsChannel
 from parley.bus.tls_contexts import Credentials, TlsContexts, make_contexts
 from parley.bus.transport import Accept, Address
 from parley.core import limits
@@ -75,6 +75,7 @@ class TlsTransport:
         self._deadlines = deadlines
         self._doors = Doors(bounds)
         self._channels: set[TlsChannel] = set()
+        self._scratch = bytearray(SCRATCH_BYTES)
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -138,7 +139,9 @@ class TlsTransport:
 
     def _new_channel(self) -> TlsChannel:
         channel = TlsChannel(
-            frame_gap_seconds=self._deadlines.frame_gap_seconds, farewell_seconds=self._deadlines.farewell_seconds
+            frame_gap_seconds=self._deadlines.frame_gap_seconds,
+            farewell_seconds=self._deadlines.farewell_seconds,
+            scratch=self._scratch,
         )
         self._channels.add(channel)
         return channel
