@@ -1,11 +1,13 @@
 """Pairing over real sockets: who is opened to, how often, and what strangers and somebody in between can do."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import secrets
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from parley.bus import pairing
 from parley.bus.enrolment import Grant
 from parley.bus.pairing import Attempt, Opened
 from parley.bus.pairing_guest import Announced, ask, at_address
@@ -16,7 +18,7 @@ from parley.core import limits
 from parley.core.bus_errors import BusError, PairingFailed, PairingMissed
 from parley.core.sealing import public_key
 from tests.bus.agents import ADA, MALLORY, STRANGER
-from tests.bus.pairs import asking, granted, letting_in
+from tests.bus.pairs import asking, granted, letting_in, show
 from tests.bus.wires import HOST, SECONDS
 
 REAL_TIME = True
@@ -154,6 +156,66 @@ async def test_of_those_who_ask_only_one_is_shown_anything() -> None:
             await asyncio.open_connection(*host.address)
         await first
     assert len(two.issued) == 1
+
+
+async def shown(bob: Address, attempts: Sequence[Attempt]) -> list[str]:
+    """The digits of those attempts that are opened to, when all of them have committed before any of them opens."""
+    wires = [PairingWire(*await asyncio.open_connection(*bob)) for _ in attempts]
+    found: list[str] = []
+    for wire, attempt in zip(wires, attempts, strict=True):
+        await wire.send(attempt.commitment())
+        attempt.receive(await wire.receive())
+    for wire, attempt in zip(wires, attempts, strict=True):
+        with suppress(PairingFailed):
+            await wire.send(attempt.opening())
+    for wire, attempt in zip(wires, attempts, strict=True):
+        with suppress(PairingFailed):
+            attempt.receive(await wire.receive())
+            found.append(attempt.code)
+        await wire.close()
+    return found
+
+
+def mallorys(count: int) -> list[Attempt]:
+    return [asking(MALLORY, secrets.token_bytes(32)) for _ in range(count)]
+
+
+def bobs() -> Attempt:
+    return letting_in(nonce=secrets.token_bytes(32))
+
+
+async def test_whoever_tries_many_times_in_one_pairing_is_shown_digits_once() -> None:
+    two = Two()
+    async with waiting(bobs) as host:
+        trying = asyncio.ensure_future(host.pair(two.here.compare, two.issue))
+        assert await shown(host.address, mallorys(40)) == [await two.here.shown]
+        with pytest.raises(PairingFailed):
+            await trying
+        with pytest.raises(ConnectionRefusedError):
+            await shown(host.address, mallorys(1))
+    assert two.issued == []
+
+
+async def test_that_a_pairing_is_one_attempt_is_what_stops_somebody_who_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The control: against a machine that begins again by itself, she is shown the digits that she needs in the end.
+
+    She knows those that Ada shows before she has to open to Ada. Here there are ten of them, not a million.
+    """
+    monkeypatch.setattr(pairing, "CODE_DIGITS", 1)
+    ada, to_ada = asking(), letting_in(STRANGER)
+    show(ada, to_ada)
+    for _ in range(1_000):
+        two = Two()
+        async with waiting(bobs) as host:
+            trying = asyncio.ensure_future(host.pair(two.here.compare, two.issue))
+            found = await shown(host.address, mallorys(1))
+            await asyncio.wait({trying})
+            assert isinstance(trying.exception(), PairingFailed)
+        if found == [ada.code]:
+            return
+    pytest.fail("she was never lucky")
 
 
 async def test_nothing_is_shown_to_whoever_shows_something_else_than_it_committed_to() -> None:

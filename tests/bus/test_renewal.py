@@ -1,6 +1,7 @@
 """Renewing: what the machine with the user key gives to whom it meets, and what is believed of what comes."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,8 @@ from parley.bus.chain import certify
 from parley.bus.enrolment import Grant, issue_grant
 from parley.bus.home import BusHome, key_pem, locked
 from parley.bus.issued import Issued, keep_issued, read_issued
+from parley.bus.link_frames import Renewal, encode_frame
+from parley.bus.message import Request
 from parley.bus.renewal import keep_renewal, renew_own, renew_peer
 from parley.bus.standing import keep_grant, keep_revocations, load_standing
 from parley.core.bus_errors import CertificateExpired, OtherUser, Revoked
@@ -18,7 +21,7 @@ from parley.core.clock import ManualClock
 from parley.core.files import write_new
 from parley.core.sealing import public_key
 from tests.bus.agents import ADA, ADA_NAME, BOB, CAROL, DAY, HOLDS, NOW, STRANGER, USER
-from tests.bus.world import World
+from tests.bus.world import Caller, World
 
 REAL_TIME = True
 TOPICS = msgspec.structs.replace(HOLDS, topics=("build",))
@@ -192,3 +195,29 @@ async def test_on_the_bus_a_peer_is_given_a_new_certificate(
         await kept.wait()
     assert lines[0] == granted(ADA).line()
     assert fingerprint_of(chain.agent_key) == ada.fingerprint
+
+
+async def test_certificates_that_are_given_faster_than_they_are_kept_do_not_pile_up(world: World) -> None:
+    """The last one counts."""
+    loop, began, kept, may_keep = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event(), threading.Event()
+    lines: list[str] = []
+
+    def keep(line: str) -> None:
+        loop.call_soon_threadsafe(began.set)
+        may_keep.wait(30)
+        lines.append(line)
+        if line == "999":
+            loop.call_soon_threadsafe(kept.set)
+
+    async with asyncio.timeout(30):
+        bob = await world.bus(BOB, keep_renewal=keep)
+        ada = Caller(world, ADA)
+        channel = await ada.meet(bob)
+        await channel.send(encode_frame(Renewal("first")))
+        await began.wait()
+        for number in range(1_000):
+            await channel.send(encode_frame(Renewal(str(number))))
+        await ada.ask(channel, ada.envelope(bob, Request("nothing", b"", 1)))  # by then all of it was read
+        may_keep.set()
+        await kept.wait()
+    assert lines == ["first", "999"]

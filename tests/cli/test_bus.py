@@ -239,6 +239,8 @@ def test_what_is_on_disk_and_damaged_is_named(on: On, tmp_path: Path) -> None:
         assert refused(on("first", "whoami", "--json"), "BUS_FILE_UNSAFE", 25)["path"] == str(path)
         path.chmod(0o600)
     assert on("first", "whoami").code == 0
+    (tmp_path / "first" / "revocations").write_bytes(b"")
+    assert refused(on("first", "whoami", "--json"), "BUS_FILE_DAMAGED", 25), "nothing is forgotten in silence"
 
 
 def test_keys_that_do_not_belong_together_are_noticed(on: On, tmp_path: Path) -> None:

@@ -190,11 +190,25 @@ def test_what_waits_outlives_the_sender(machines: Machines) -> None:
     assert bodies(second, 1) == ["hello"]
     second.end()
     sender = machines.listen("first")
-    assert machines.told("first", "send", machines.agents["second"], "news", "later")["outcome"] == "spooled"
+    name = machines.agents["second"]
+    assert machines.on("first", "send", name, "news", "later").stdout.startswith(f"{name} is away; ")
+    assert machines.on("first", "send", name, "news", "last").stdout.startswith(f"Other messages wait for {name}; ")
     sender.end(signal.SIGKILL)
     again = machines.listen("second", "news")
     machines.listen("first")
-    assert bodies(again, 1) == ["later"]
+    assert bodies(again, 2) == ["later", "last"]
+
+
+def test_without_a_listener_what_waits_is_sent_by_the_next_command_that_sends(machines: Machines) -> None:
+    second = machines.listen("second", "news")
+    machines.told("first", "send", machines.agents["second"], "news", "hello")
+    assert bodies(second, 1) == ["hello"]
+    second.end()
+    assert machines.told("first", "send", machines.agents["second"], "news", "later")["outcome"] == "spooled"
+    again = machines.listen("second", "news")
+    assert machines.told("first", "send", machines.agents["second"], "news", "now")["outcome"] == "delivered"
+    assert bodies(again, 2) == ["later", "now"]
+    assert machines.on("first", "outbox", "--json").json["waiting"] == []
 
 
 def test_a_message_of_the_outbox_can_be_given_up(machines: Machines) -> None:
@@ -203,6 +217,7 @@ def test_a_message_of_the_outbox_can_be_given_up(machines: Machines) -> None:
     second.end()
     number = str(machines.told("first", "send", machines.agents["second"], "news", "later")["outbox_id"])
     assert machines.on("first", "outbox", "--unwedge", number, "--json").json["changed"] is False
+    assert machines.on("first", "outbox", "--unwedge", number).stdout == "No message with this number is wedged.\n"
     assert machines.on("first", "outbox", "--discard", number, "--json").json["changed"] is True
     assert machines.on("first", "outbox", "--json").json["waiting"] == []
     assert machines.on("first", "outbox", "--discard", number).stdout == "There is no such message.\n"

@@ -2,9 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,11 @@ SECONDS = 60.0
 class Pairing:
     """``parley bus pair --json`` on one machine."""
 
-    def __init__(self, folder: Path, *words: str, json: bool = True) -> None:
+    def __init__(self, folder: Path, *words: str, json: bool = True, inside: Sequence[str] = ()) -> None:
+        """``inside`` begins a command that runs on a network of its own; elsewhere there is no multicast."""
+        way = [] if inside else ["--no-mdns"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "parley", "bus", "pair", "--no-mdns", *words, *(["--json"] if json else [])],
+            [*inside, sys.executable, "-m", "parley", "bus", "pair", *way, *words, *(["--json"] if json else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -72,8 +75,8 @@ class Machines:
         self._monkeypatch.setenv("PARLEY_BUS_HOME", str(self.folder(machine)))
         return self._parley("bus", *words)
 
-    def pair(self, machine: str, *words: str, json: bool = True) -> Pairing:
-        self._running.append(Pairing(self.folder(machine), *words, json=json))
+    def pair(self, machine: str, *words: str, json: bool = True, inside: Sequence[str] = ()) -> Pairing:
+        self._running.append(Pairing(self.folder(machine), *words, json=json, inside=inside))
         return self._running[-1]
 
     def meet(self, *terms: str, asks: str = "server", lets_in: str = "laptop") -> tuple[Pairing, Pairing]:
@@ -99,6 +102,27 @@ def machines(tmp_path: Path, parley: Parley, monkeypatch: pytest.MonkeyPatch) ->
     made = Machines(tmp_path, parley, monkeypatch)
     yield made
     made.end()
+
+
+@pytest.fixture
+def lan() -> Iterator[list[str]]:
+    """A network on which nobody else is, with multicast: the beginning of a command that runs there."""
+    if not all(map(shutil.which, ("unshare", "nsenter", "ip"))):
+        pytest.skip("unshare, nsenter or ip is missing")
+    made = "ip link set lo up multicast on && ip address add 192.0.2.1/24 dev lo && echo made && exec cat"
+    holder = subprocess.Popen(
+        ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", made],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert holder.stdout is not None
+        if holder.stdout.readline() != b"made\n":
+            pytest.skip("this system lets nobody make a network")
+        yield ["nsenter", f"--target={holder.pid}", "--user", "--net", "--preserve-credentials", "--"]
+    finally:
+        holder.communicate()
 
 
 def compare(guest: Pairing, host: Pairing) -> tuple[Any, Any]:
@@ -231,3 +255,28 @@ def test_people_are_told_what_to_do(machines: Machines) -> None:
         each.type(digits[0].removeprefix("This machine shows ").rstrip("."))
     assert guest.said().startswith("This machine may act as agent on all topics until ")
     assert host.said().startswith("Agent ")
+
+
+def test_machines_that_pair_find_each_other_by_multicast(machines: Machines, lan: list[str]) -> None:
+    host, guest = machines.pair("laptop", inside=lan), machines.pair("server", inside=lan)
+    (address,) = host.next("waiting")["addresses"]
+    assert address.startswith("192.0.2.1:")
+    assert guest.next("waiting") == {"status": "waiting"}
+    there, here = compare(guest, host)
+    assert there["user"] == machines.user
+    assert [each.end()[0] for each in (guest, host)] == [0, 0]
+    assert here["agent"] == machines.on("server", "whoami", "--json").json["agent"]
+
+
+def test_where_two_machines_let_in_a_person_has_to_say_which(machines: Machines, lan: list[str]) -> None:
+    machines.on("stranger", "keygen")
+    hosts = [machines.pair(each, inside=lan) for each in ("laptop", "stranger")]
+    addresses = sorted(each.next("waiting")["addresses"][0] for each in hosts)
+    code, missed = _after(machines.pair("server", inside=lan), "waiting").end()
+    assert (code, missed["code"]) == (1, "BUS_PAIRING_MISSED")
+    assert sorted(missed["details"]["found"]) == addresses
+
+
+def _after(pairing: Pairing, status: str) -> Pairing:
+    pairing.next(status)
+    return pairing

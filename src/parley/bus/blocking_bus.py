@@ -140,6 +140,10 @@ class BlockingBus:
         """As ``Bus.outbox``."""
         return self.wait(self._bus.outbox())
 
+    def drain(self) -> None:
+        """As ``Bus.drain``."""
+        self.wait(self._bus.drain())
+
     def unwedge(self, outbox_id: int) -> bool:
         """As ``Bus.unwedge``."""
         return self.wait(self._bus.unwedge(outbox_id))

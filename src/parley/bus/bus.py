@@ -16,7 +16,8 @@ from parley.bus.chain import Chain
 from parley.bus.connections import Connections
 from parley.bus.consumer import Arrival
 from parley.bus.dispatch import Dispatcher
-from parley.bus.fingerprint import Fingerprint, short
+from parley.bus.fingerprint import Fingerprint
+from parley.bus.greetings import Greetings
 from parley.bus.intake import Intake
 from parley.bus.link_frames import INSTANCE_BYTES, is_topic
 from parley.bus.memory_store import MemoryMeshStore
@@ -35,12 +36,7 @@ from parley.bus.subscription import Message, Subscription
 from parley.bus.transport import Address, Resolver, Transport
 from parley.bus.trust import Identity, Trust
 from parley.core import limits
-from parley.core.bus_errors import (
-    BusClosed,
-    BusError,
-    ChannelClosed,
-    PeerUnreachable,
-)
+from parley.core.bus_errors import BusClosed, ChannelClosed
 from parley.core.clock import Clock, SystemClock
 from parley.core.errors import InvalidInput, ParleyError
 
@@ -73,7 +69,6 @@ class Bus:
         self._store = store
         self._trust = trust
         self._background = Background()
-        self._greeting = Background()
         self._dispatcher = Dispatcher(store, trust, options.jitter)
         self._replies = Replies()
         self._book = PeerBook(store, trust, clock)
@@ -96,6 +91,7 @@ class Bus:
             jitter=options.jitter,
             random_bytes=options.random_bytes,
         )
+        self._greetings = Greetings(self._connections, self._spool, self._book)
         self._outbound = Outbound(
             trust,
             sender,
@@ -316,6 +312,11 @@ class Bus:
         """What waits for peers, what is wedged and why, and what has expired."""
         return await self._spool.outbox()
 
+    async def drain(self) -> None:
+        """Tries now to send all that waits. What waits after that is for peers that could not be reached."""
+        self._require_open()
+        await self._spool.drain()
+
     async def unwedge(self, outbox_id: int) -> bool:
         """Lets a wedged message of the outbox be tried again. True if it was wedged."""
         return await self._spool.unwedge(outbox_id)
@@ -389,7 +390,7 @@ class Bus:
         await self._dispatcher.close(seconds)
         await _until(self._outbound.idle(), until)
         self._replies.fail_all(BusClosed("the bus was closed"))
-        await self._greeting.finish(0)
+        await self._greetings.close()
         await self._spool.close()
         await self._background.finish(until - asyncio.get_running_loop().time())
         await self._connections.close()
@@ -438,17 +439,7 @@ class Bus:
 
     def _seen(self, peer: Fingerprint) -> None:
         if self._closing is None and peer != self.fingerprint:
-            self._greeting.spawn(self._greet(peer))
-
-    async def _greet(self, peer: Fingerprint) -> None:
-        """Meets a peer that was announced, and has what waits for it sent."""
-        try:
-            await self._spool.hasten(peer)
-            await self._connections.to(peer)
-        except (PeerUnreachable, ChannelClosed) as error:
-            _log.info("%s was announced and is not there: %s", short(peer), error)
-        except BusError as error:
-            _log.warning("%s was announced: %s", short(peer), error)
+            self._greetings.seen(peer)
 
 
 async def _until(work: Awaitable[object], until: float) -> None:

@@ -71,7 +71,7 @@ class Owner(Protocol):
         """The peer subscribes to other topics now."""
         ...
 
-    def renewed(self, line: str) -> None:
+    def renewed(self, connection: "Connection", line: str) -> None:
         """The peer gave a grant for this agent, which nobody has looked at yet."""
         ...
 
@@ -301,7 +301,7 @@ class Connection:
                 if new:
                     owner.learned()
             case Renewal(line):
-                owner.renewed(line)
+                owner.renewed(self, line)
             case Refused(error):
                 self.end(error)
             case Alive():

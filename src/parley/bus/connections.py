@@ -17,7 +17,7 @@ from parley.bus.rivals import Rival, keeps_new
 from parley.bus.transport import Address, Channel, Resolver, Transport
 from parley.bus.trust import Trust
 from parley.core import limits
-from parley.core.bus_errors import BusClosed, BusError, ChannelClosed, PeerUnreachable
+from parley.core.bus_errors import BusClosed, BusError, CertificateExpired, ChannelClosed, PeerUnreachable
 from parley.core.clock import Clock
 
 _log: Final = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ class Connections:
                 if not error.transient:
                     raise
                 tried.append(list(address))
-                failure = error
+                failure = failure if isinstance(failure, CertificateExpired) else error
         if failure is not None and not isinstance(failure, PeerUnreachable | ChannelClosed):
             raise failure
         why = "no address is known" if failure is None else str(failure)

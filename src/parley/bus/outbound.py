@@ -20,8 +20,9 @@ from parley.bus.replies import Replies
 from parley.bus.sending import Outgoing, Sender
 from parley.bus.spool import WAIT, Spool
 from parley.bus.trust import Trust
+from parley.bus.untaken import Untaken
 from parley.core import limits
-from parley.core.bus_errors import BusError, FrameTooLarge, NoReply, NotAcknowledged, StoreError
+from parley.core.bus_errors import BusError, FrameTooLarge, NoReply, NotAcknowledged, PeerUnreachable, StoreError
 from parley.core.clock import Clock
 from parley.core.errors import InvalidInput
 
@@ -51,6 +52,7 @@ class Outbound:
         self._jitter = options.jitter
         self._spool_ms = options.spool_ms
         self._policy = policy
+        self._untaken = Untaken()
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -106,12 +108,22 @@ class Outbound:
         return Delivery(peer, "delivered", message_id)
 
     async def reply(self, arrival: Arrival, reply: Reply) -> None:
-        """Answers a request, for as long as somebody waits for that; a reply is never spooled."""
+        """Answers a request, for as long as somebody waits for that; a reply is never spooled.
+
+        One too many for a peer that takes none is given up, and whoever asked waits for it in vain.
+        """
         assert isinstance(arrival.message, Request)
-        left = (arrival.admitted_at + arrival.message.timeout_ms - self._clock.now_ms()) / 1000
+        with self._untaken.keep(arrival.peer, len(arrival.message.body) + len(reply.body)) as has_room:
+            if has_room:
+                await self._answer(arrival, arrival.message, reply)
+            else:
+                _log.warning("an answer for %s is given up: it takes none of those before it", short(arrival.peer))
+
+    async def _answer(self, arrival: Arrival, request: Request, reply: Reply) -> None:
+        left = (arrival.admitted_at + request.timeout_ms - self._clock.now_ms()) / 1000
         if left <= 0:
             return
-        outgoing = Outgoing(self.new_message_id(), message_parts(reply), topic=arrival.message.topic)
+        outgoing = Outgoing(self.new_message_id(), message_parts(reply), topic=request.topic)
         try:
             async with asyncio.timeout(left):
                 await self._send_until_taken(arrival.peer, outgoing)
@@ -134,7 +146,12 @@ class Outbound:
         await self._idle.wait()
 
     async def _put(self, peer: Fingerprint, message_id: bytes, message: Publish, failure: BusError | None) -> Delivery:
-        outbox_id = await self._spool.put(peer, message_id, message, lives_ms=self._spool_ms)
+        try:
+            outbox_id = await self._spool.put(peer, message_id, message, lives_ms=self._spool_ms)
+        except PeerUnreachable as never_met:
+            if failure is None or isinstance(failure, PeerUnreachable):
+                raise
+            raise failure from never_met  # which can be mended, and is why it was not met now either
         return Delivery(peer, "spooled", message_id, outbox_id, failure)
 
     async def _send_request(

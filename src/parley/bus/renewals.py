@@ -13,7 +13,8 @@ from parley.bus.chain import decode_chain
 from parley.bus.connection import Connection
 from parley.bus.connections import Connections
 from parley.bus.enrolment import is_due, renews_itself
-from parley.bus.fingerprint import short
+from parley.bus.fingerprint import Fingerprint, short
+from parley.bus.latest_work import LatestWork
 from parley.bus.options import BusOptions
 from parley.bus.trust import Trust
 from parley.core.clock import Clock
@@ -32,6 +33,9 @@ class Renewals:
         self._renew = options.renew
         self._keep = options.keep_renewal
         self._keeping = asyncio.Lock()
+        self._given: dict[Fingerprint, str] = {}
+        """The last line that each peer gave, until it is written down."""
+        self._taking = LatestWork(background, self._write_down)
 
     def look(self, connection: Connection) -> None:
         """Gives the peer a new certificate if it is time for one."""
@@ -43,10 +47,11 @@ class Renewals:
         if renews_itself(chain) and is_due(chain, generation=generation, now_ms=now_ms):
             self._background.spawn(self._give(connection))
 
-    def take(self, line: str) -> None:
-        """Has a grant written down that a peer gave."""
+    def take(self, peer: Fingerprint, line: str) -> None:
+        """Has a grant written down that a peer gave. Of several the last one counts."""
         if self._keep is not None:
-            self._background.spawn(self._write_down(line))
+            self._given[peer] = line
+            self._taking.ask(peer)
 
     async def run(self, connections: Connections) -> None:
         """Looks at all peers now and then, as a connection may last longer than a certificate."""
@@ -67,9 +72,12 @@ class Renewals:
         if line is not None:
             connection.tell_renewal(line)
 
-    async def _write_down(self, line: str) -> None:
+    async def _write_down(self, peer: Fingerprint) -> None:
         assert self._keep is not None
         async with self._keeping:
+            line = self._given.pop(peer, None)
+            if line is None:  # it was the last one already when the one before was asked for
+                return
             try:
                 await asyncio.to_thread(self._keep, line)
             except Exception:

@@ -65,7 +65,10 @@ class Transport(Protocol):
         ...
 
     async def dial(self, address: Address, *, peer: Fingerprint) -> Channel:
-        """A channel to this peer. Raises ``PeerUnreachable`` if nobody, or somebody else, is found at the address."""
+        """A channel to this peer. Raises ``PeerUnreachable`` if nobody, or somebody else, is found at the address.
+
+        A transport that knows may raise ``CertificateExpired`` for a peer whose certificate has ended.
+        """
         ...
 
     async def close(self) -> None:

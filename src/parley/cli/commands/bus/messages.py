@@ -17,8 +17,12 @@ _Body = Annotated[str, typer.Argument(metavar="[TEXT]", help="The message, or - 
 _OUTCOMES: Final = {
     "delivered": "{agent} has it.",
     "spooled": "{agent} is away; it waits in the outbox as {outbox_id}.",
+    "put off": "{agent} does not take it yet: {why}. It waits in the outbox as {outbox_id}.",
+    "behind": "Other messages wait for {agent}; it waits behind them in the outbox as {outbox_id}.",
     "failed": "{agent} does not get it: {why}",
 }
+
+_AWAY: Final = ("BUS_PEER_UNREACHABLE", "BUS_CHANNEL_CLOSED", "BUS_NOT_ACKNOWLEDGED")
 
 
 @command(app, "listen")
@@ -175,7 +179,8 @@ def outbox(
         if call.json:
             call.out.data(changed)
         else:
-            call.out.line("Done." if changed["changed"] else "There is no such message.")
+            missing = "There is no such message." if unwedge is None else "No message with this number is wedged."
+            call.out.line("Done." if changed["changed"] else missing)
         return
     found = messages.outbox(call.out.note)
     if call.json:
@@ -200,8 +205,12 @@ def _request_entry(call: Call) -> None:
 
 
 def _outcome(delivery: dict[str, Any]) -> str:
-    why = "" if delivery["error"] is None else delivery["error"]["message"]
-    return _OUTCOMES[delivery["outcome"]].format(why=why, **delivery)
+    outcome, error = delivery["outcome"], delivery["error"]
+    if outcome == "spooled" and error is None:
+        outcome = "behind"
+    elif outcome == "spooled" and error["code"] not in _AWAY:
+        outcome = "put off"
+    return _OUTCOMES[outcome].format(why=error and error["message"], **delivery)
 
 
 def _bytes(text: str) -> bytes:
