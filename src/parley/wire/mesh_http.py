@@ -89,6 +89,8 @@ class FoundRoster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     slug: Slug
     entries: Entries
+    name: DisplayName | None = None
+    """What the mesh is for; the slug, if nothing is said."""
 
 
 class RosterFounded(msgspec.Struct, frozen=True):

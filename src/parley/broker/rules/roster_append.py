@@ -20,13 +20,13 @@ from parley.broker.rules.broker_key import broker_seed
 from parley.broker.rules.members import refuse_when_full
 from parley.broker.rules.roster_log import Kept, extend_log, get_roster, page, signed_head
 from parley.broker.rules.roster_members import write_members
-from parley.broker.rules.roster_state import Step, current_state, follow
+from parley.broker.rules.roster_state import current_state
 from parley.broker.rules.roster_turns import Asker
 from parley.broker.tx import Tx
 from parley.core import sealing
 from parley.core.broker_errors import RosterClock, RosterRefused, RosterRestoring, RosterTooSoon
 from parley.core.limits import PAGE_LIMIT_MAX, ROSTER_APPEND_BYTES_MAX
-from parley.core.roster import Refusal, State
+from parley.core.roster import Refusal, State, Step, follow
 from parley.core.roster.heads import Head
 from parley.wire.broker import Notice
 

@@ -13,10 +13,9 @@ from parley.broker.rules.members import create_mesh
 from parley.broker.rules.roster_append import as_bytes, check_broker, check_time, judged, refuse_adoption
 from parley.broker.rules.roster_log import Kept, begin_log, page, with_fingerprint
 from parley.broker.rules.roster_members import write_members
-from parley.broker.rules.roster_state import Step, follow
 from parley.broker.tx import Tx
 from parley.core.broker_errors import RosterRefused
-from parley.core.roster import member_id
+from parley.core.roster import Step, follow, member_id
 from parley.wire.mesh_http import FoundRoster, RosterFounded
 
 _SLUG: Final = "SELECT slug FROM mesh WHERE mesh_id = ?"
@@ -48,7 +47,7 @@ class TakeRoster:
             refuse_adoption(step)
         check_time(tx, steps[-1])  # those before it may be of a time when no broker had the mesh
         check_broker(tx, steps[-1].state)
-        mesh = create_mesh(tx, self.asked.slug, self.asked.slug, self.policy)
+        mesh = create_mesh(tx, self.asked.slug, self.asked.name or self.asked.slug, self.policy)
         kept = begin_log(tx, mesh.mesh_id, steps, broker_seed(tx))
         write_members(tx, mesh.mesh_id, None, steps[-1].state)
         return TakenIn(_answer(tx, kept, steps), created=True)

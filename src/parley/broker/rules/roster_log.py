@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from parley.broker.rules.roster_state import State, Step, keep_snapshot
+from parley.broker.rules.roster_state import keep_snapshot
 from parley.broker.tx import Row, Tx
 from parley.core.broker_errors import NoRoster
+from parley.core.roster import State, Step
 from parley.core.roster.heads import Head, sign_head
 
 PAGE_BYTES_MAX: Final = 512 * 1024

@@ -14,11 +14,12 @@ from parley.broker.done import Done
 from parley.broker.rules.broker_key import broker_seed
 from parley.broker.rules.roster_append import as_bytes, judged, taken
 from parley.broker.rules.roster_log import Kept, get_roster, page
-from parley.broker.rules.roster_state import current_state, follow, write_snapshot
+from parley.broker.rules.roster_state import current_state, write_snapshot
 from parley.broker.tx import Tx
 from parley.core.broker_errors import RosterRefused
 from parley.core.errors import InternalError
 from parley.core.limits import PAGE_LIMIT_MAX
+from parley.core.roster import follow
 from parley.core.roster.heads import Head, sign_head
 
 

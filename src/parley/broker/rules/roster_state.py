@@ -7,28 +7,20 @@ every entry again.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from parley.broker.tx import Tx
 from parley.core.errors import InternalError
-from parley.core.roster import Entry, Refusal, State, apply, read_entry
+from parley.core.roster import Refusal, State, Step, apply
 
 SNAPSHOT_ENTRIES: Final = 128
 """A snapshot is written when so many entries more are there: a start judges fewer than that."""
 _STATES_MAX: Final = 64
 """States in memory: that of a mesh with a thousand members takes about a megabyte."""
 _AT_ONCE: Final = 500
-
-
-class Step(NamedTuple):
-    """An entry, and the state after it."""
-
-    data: bytes
-    entry: Entry
-    state: State
 
 
 class _Memory:
@@ -54,18 +46,6 @@ class _Memory:
 
 
 _memory: Final = _Memory()
-
-
-def follow(state: State | None, entries: Iterable[bytes]) -> list[Step] | Refusal:
-    """What each entry makes of the state; or why one of them may not stand there, and so none does."""
-    steps: list[Step] = []
-    for data in entries:
-        after = apply(state, data)
-        if isinstance(after, Refusal):
-            return after
-        steps.append(Step(data, read_entry(data), after))
-        state = after
-    return steps
 
 
 def current_state(tx: Tx, mesh_id: str, fingerprint: str, head: str) -> State:

@@ -6,6 +6,7 @@
 from parley.core.roster.entries import Entry, Invite, Name, Role, read_entry
 from parley.core.roster.rules import Refusal, apply, apply_all, judge_invite, member_id
 from parley.core.roster.state import Member, State, outranks, state_hash
+from parley.core.roster.steps import Step, follow
 
 __all__ = [
     "Entry",
@@ -15,8 +16,10 @@ __all__ = [
     "Refusal",
     "Role",
     "State",
+    "Step",
     "apply",
     "apply_all",
+    "follow",
     "judge_invite",
     "member_id",
     "outranks",

@@ -49,10 +49,11 @@ def judge_head(state: State, hash_of: Callable[[int], str | None], head: Head) -
         return "ahead"
     if hash_of(head.n) == head.hash:
         return "known"
-    return "split" if _is_signed(head, state.broker_at(head.n), state.fingerprint) else "lie"
+    return "split" if is_by_broker(head, state.broker_at(head.n), state.fingerprint) else "lie"
 
 
-def _is_signed(head: Head, key: str, fingerprint: str) -> bool:
+def is_by_broker(head: Head, key: str, fingerprint: str) -> bool:
+    """Whether the broker with this key has signed the head."""
     signed = _signed(head.n, head.hash, fingerprint)
     return sealing.verify(bytes.fromhex(key), bytes.fromhex(head.sig), signed)
 
