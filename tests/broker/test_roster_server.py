@@ -18,7 +18,7 @@ from parley.core import sealing
 from parley.core.roster import entries
 from parley.core.roster.entries import entry_hash
 from parley.core.roster.heads import Head, judge_head
-from parley.wire.broker import Accepted, Answer, ErrorFrame, Hello, Notice, Request, hello_bytes
+from parley.wire.broker import Accepted, Answer, ErrorFrame, Hello, Notice, RefusedSend, Request, hello_bytes
 from tests.broker.process import SECONDS, Peer, Process, broker
 from tests.broker.roster_peers import RosterMesh, as_joiner, as_member, challenged, join, refused
 from tests.conformance.broker.circle import make_send
@@ -308,3 +308,28 @@ def test_the_check_judges_every_roster(tmp_path: Path) -> None:
     assert (found.returncode, json.loads(found.stdout)["broken_rosters"]) == (5, {"red": 1})
     said = subprocess.run(argv[:-1], capture_output=True, text=True, check=False)
     assert "The roster of red does not hold from entry 1 on." in said.stdout
+
+
+async def test_what_was_sealed_under_a_key_that_is_over_is_refused_without_a_trace_of_its_id(mesh: RosterMesh) -> None:
+    await join(mesh, "bob", mesh.town.invite("ada"))
+    async with as_member(mesh, "ada") as ada, as_member(mesh, "bob") as bob:
+        for _ in range(2):
+            key = mesh.town.entry("ada", "key", key_body(mesh.town.state))
+            assert (await ada.append(mesh.town.state.n, key))["appended"]
+            mesh.grow(key)
+        refusal = await ada.send(make_send("c1", "queue", "*", key_epoch=1))
+        assert isinstance(refusal, RefusedSend)
+        assert (refusal.problem.code, refusal.problem.transient) == ("KEY_EPOCH_OVER", True)
+        assert isinstance(await ada.send(make_send("c1", "queue", "*", body=b"other", key_epoch=2)), Accepted)
+        assert isinstance(await ada.send(make_send("c1", "queue", "*", body=b"other", key_epoch=2)), Accepted)
+        assert (await bob.take()).message.key_epoch == 2
+
+
+async def test_a_direct_message_goes_to_a_members_id_whatever_its_key_is(mesh: RosterMesh) -> None:
+    await join(mesh, "bob", mesh.town.invite("ada"))
+    async with as_member(mesh, "ada") as ada, as_member(mesh, "bob") as bob:
+        assert isinstance(await ada.send(make_send("c1", "dm", mesh.town.ids["bob"])), Accepted)
+        assert (await bob.take()).message.ref == mesh.town.ids["bob"]
+        refusal = await ada.send(make_send("c2", "dm", "mem_nobody"))
+        assert isinstance(refusal, RefusedSend)
+        assert refusal.problem.code == "NO_SUCH_DESTINATION"

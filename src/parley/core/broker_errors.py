@@ -10,7 +10,8 @@ The tree goes on from that of ``errors``::
     ├── UpgradeNeeded            ├── RosterDecides         ├── NoRoster
     ├── RosterRefused            └── RosterClock
     Unavailable
-    ├── QuotaExceeded            ├── RosterTooSoon         └── RosterRestoring
+    ├── QuotaExceeded            ├── RosterTooSoon         ├── RosterRestoring
+    └── KeyEpochOver
     LocalError
     └── BrokerRunning            (a WriterLockHeld with another hint)
 """
@@ -207,6 +208,16 @@ class RosterRestoring(Unavailable):
     hint = (
         "An owner's daemon brings back what the backup lacks; until then messages go on and members stay as they are."
     )
+
+
+class KeyEpochOver(Unavailable):
+    """The message was sealed under a mesh key that has been replaced. Nothing was taken, and its id is free."""
+
+    code = "KEY_EPOCH_OVER"
+    status = 503
+    spoken_by = "broker"
+    retry_after_seconds = 0.5
+    hint = "Read the roster, seal the message under the current key, and send it again; an up-to-date daemon does so."
 
 
 class QuotaExceeded(Unavailable):

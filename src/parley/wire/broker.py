@@ -56,7 +56,7 @@ Signature = Annotated[str, Meta(pattern=SIGNATURE_PATTERN, description="64 bytes
 Number = Annotated[int, Meta(ge=0, le=limits.VERSION_MAX)]
 """Counts, times and ids: what every store and every reader of JSON holds exactly."""
 Reference = Annotated[str, Meta(min_length=1, max_length=limits.DESTINATION_CHARS_MAX, pattern=REFERENCE_PATTERN)]
-"""A topic's name, a member's public key, ``*`` for everybody or ``@`` and a group's name."""
+"""A topic's name, a member's public key or, with a roster, its id, ``*`` for everybody or ``@`` and a group's name."""
 
 
 class Challenge(msgspec.Struct, frozen=True, tag_field="type", tag="challenge"):
@@ -143,7 +143,8 @@ class Send(msgspec.Struct, frozen=True, tag_field="type", tag="send"):
     """What the sender lets everybody see who carries the message."""
     mentions: Annotated[list[Key], Meta(max_length=limits.MENTIONS_MAX)] = []
     key_epoch: Number | None = None
-    """Which mesh key sealed the body; None when it is sealed to its one recipient."""
+    """Which mesh key sealed the body. With a roster also that which was current when a body was sealed to its one
+    recipient; without one None in that case."""
     sender_key: Key | None = None
     """Which key of the sender sealed the body, be it one that was replaced since; None is its newest."""
 

@@ -23,7 +23,7 @@ from parley.broker.rules.limits import consume_budget, remember_budget
 from parley.broker.rules.parts import parts_without_repetition
 from parley.broker.rules.recipients import Recipients, find_recipients
 from parley.broker.tx import Row, Tx
-from parley.core.broker_errors import MembershipEnded, QuotaExceeded
+from parley.core.broker_errors import KeyEpochOver, MembershipEnded, QuotaExceeded
 from parley.core.clock import iso
 from parley.core.errors import (
     IdempotencyKeyReused,
@@ -43,7 +43,10 @@ MESSAGE: Final = "bm_"
 RANKS: Final = {"now": 0, "next": 1, "low": 2}
 """The order in which priorities are delivered."""
 
-_MESH: Final = "SELECT bytes_max - stored_bytes FROM mesh WHERE mesh_id = ?"
+_MESH: Final = (
+    "SELECT bytes_max - stored_bytes, CASE WHEN EXISTS (SELECT 1 FROM roster AS r WHERE r.mesh_id = mesh.mesh_id)"
+    " THEN key_epoch END FROM mesh WHERE mesh_id = ?"
+)
 _KEY_OWNER: Final = "SELECT member_id FROM member_key WHERE mesh_id = ? AND pubkey = ?"
 _SENDER: Final = "SELECT state, pubkey, display_name FROM member WHERE member_id = ? AND mesh_id = ?"
 _KNOWN: Final = (
@@ -139,11 +142,11 @@ def _identity(message: Incoming) -> tuple[str, str, str]:
 
 
 def _decide(tx: Tx, cases: list[_Case], policy: Policy) -> None:
-    free_bytes = _lock_meshes(tx, cases)
+    free_bytes, epochs = _lock_meshes(tx, cases)
     left = _authenticate(tx, cases, free_bytes)
     known = _known(tx, [case.message for case in left])
     left = _judge(left, (lambda case, row=row: _seen_before(case, row) for row in known))
-    left = _judge(left, (lambda case: _well_formed(case, policy) for _ in left))
+    left = _judge(left, (lambda case: _well_formed(case, policy, epochs) for _ in left))
     left = _sealed_by(tx, left)
     waits = consume_budget(tx, [case.key for case in left], policy.rate_window_ms, policy.rate_messages)
     left = _judge(left, (lambda case, wait=wait: _within_budget(wait, policy) for wait in waits))
@@ -165,11 +168,13 @@ def _judge(cases: list[_Case], verdicts: Iterable[Callable[[_Case], None]]) -> l
     return [case for case in cases if case.outcome is None]
 
 
-def _lock_meshes(tx: Tx, cases: list[_Case]) -> dict[str, int]:
-    """How many bytes each mesh has room for. The locks are taken in order, so that no two batches wait in a circle."""
+def _lock_meshes(tx: Tx, cases: list[_Case]) -> tuple[dict[str, int], dict[str, int | None]]:
+    """How many bytes each mesh has room for, and the key epoch of those that have a roster. The locks are taken in
+    order, so that no two batches wait in a circle."""
     mesh_ids = sorted({case.message.mesh_id for case in cases})
     rows = tx.each(_MESH + tx.for_update, [(mesh_id,) for mesh_id in mesh_ids])
-    return {mesh_id: found[0][0] for mesh_id, found in zip(mesh_ids, rows, strict=True) if found}
+    found = {mesh_id: each[0] for mesh_id, each in zip(mesh_ids, rows, strict=True) if each}
+    return {mesh_id: free for mesh_id, (free, _) in found.items()}, {name: epoch for name, (_, epoch) in found.items()}
 
 
 def _authenticate(tx: Tx, cases: list[_Case], free_bytes: dict[str, int]) -> list[_Case]:
@@ -228,7 +233,10 @@ def _sealed_by(tx: Tx, cases: list[_Case]) -> list[_Case]:
     return [case for case in cases if case.outcome is None]
 
 
-def _well_formed(case: _Case, policy: Policy) -> None:
+def _well_formed(case: _Case, policy: Policy, epochs: dict[str, int | None]) -> None:
+    epoch = epochs[case.message.mesh_id]
+    if epoch is not None and case.message.send.key_epoch not in (None, epoch):
+        raise KeyEpochOver("The mesh has another key", key_epoch=epoch)
     send, body, fingerprint = case.message.send, case.message.body, case.message.fingerprint
     if body is None or fingerprint is None:
         raise InvalidInput("The body is not base64, or a part of the message cannot be hashed", field="body")

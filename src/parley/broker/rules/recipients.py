@@ -16,12 +16,18 @@ CAPABILITIES: Final = ("broadcast", "dm", "topic")
 """What a member may take or not take from a peer, in the order in which a grant lists them."""
 EVERYBODY: Final = "*"
 GROUP_MARK: Final = "@"
+MEMBER_ID: Final = "mem_"
+"""How a member's id begins, and no key."""
 
 _OF_KIND: Final = {"dm": "dm", "topic": "topic", "queue": "broadcast"}
 _TAKES: Final = " LEFT JOIN peer_grant AS g ON g.member_id = m.member_id AND g.peer_id = ?"
 _DIRECT: Final = (
     "SELECT m.member_id, g.capabilities FROM member_key AS k JOIN member AS m ON m.member_id = k.member_id"
     f"{_TAKES} WHERE k.mesh_id = ? AND k.pubkey = ? AND m.state = 'active'"
+)
+_BY_ID: Final = (
+    f"SELECT m.member_id, g.capabilities FROM member AS m{_TAKES}"
+    " WHERE m.mesh_id = ? AND m.member_id = ? AND m.state = 'active'"
 )
 _SUBSCRIBERS: Final = (
     "SELECT m.member_id, g.capabilities FROM topic_subscription AS s JOIN member AS m ON m.member_id = s.member_id"
@@ -75,7 +81,7 @@ def _question(mesh_id: str, sender_id: str, send: Send) -> Question | ParleyErro
     """The query for all who may be meant."""
     ref = send.ref
     if send.kind == "dm":
-        return _DIRECT, (sender_id, mesh_id, ref)
+        return (_BY_ID if ref.startswith(MEMBER_ID) else _DIRECT), (sender_id, mesh_id, ref)
     if send.kind == "topic":
         return _SUBSCRIBERS, (sender_id, mesh_id, ref)
     if ref == EVERYBODY:
@@ -104,7 +110,7 @@ def _chosen(tx: Tx, asked: Asked, rows: list[Row]) -> tuple[str, ...]:
     capability = _OF_KIND[send.kind]
     if send.kind == "dm":
         if not rows:
-            raise NoSuchDestination("No member of this mesh has this key", ref=send.ref)
+            raise NoSuchDestination("No member of this mesh has this key or id", ref=send.ref)
         if not _takes(rows[0], capability):
             raise RecipientRefuses("The recipient takes no direct messages from the sender", ref=send.ref)
         return (rows[0][0],)
