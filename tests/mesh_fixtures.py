@@ -26,6 +26,7 @@ from parley.broker.rules.presence import connect, set_presence
 from parley.broker.sqlite_store import open_sqlite_store
 from parley.broker.store import BrokerStore
 from parley.core.clock import ManualClock
+from parley.core.roster import Refusal, follow
 from parley.daemon.databases import open_inbox, open_outbox
 from parley.daemon.inbox.events import append_event
 from parley.daemon.inbox.reading import mark_seen
@@ -34,9 +35,12 @@ from parley.daemon.outbox.accept import message_fingerprint
 from parley.daemon.outbox.requeue import requeue
 from parley.daemon.outbox.sending import Dead, Done, settle, take_due
 from parley.daemon.outbox.terms import DEFAULT_TERMS, write_terms
+from parley.daemon.rosters.copy import Confirmed, Marks
+from parley.daemon.rosters.rows import add_invite, keep_entries, keep_marks, verify
 from parley.sqlite import load_migrations
 from tests.conformance.broker.circle import Circle, key, make_send
 from tests.conformance.broker.rostered import Rostered
+from tests.core.roster.town import Town
 from tests.daemon.world import DAY, NOW, commit, message, opens, opens_nothing, push, put, sealed
 from tests.postgres import private_server
 from tests.workspace.databases import dump
@@ -115,6 +119,13 @@ def fill_outbox(db: apsw.Connection) -> None:
         ),
     )
     commit(db, lambda tx: write_terms(tx, "mesh_1", DEFAULT_TERMS, now_ms=NOW))
+    town = Town()
+    steps, invite = follow(None, town.log), town.invite("ada")
+    assert not isinstance(steps, Refusal)
+    commit(db, lambda tx: keep_entries(tx, "mesh_2", steps))
+    commit(db, lambda tx: keep_marks(tx, "mesh_2", Marks(confirmed=Confirmed(0, "mem_b", NOW))))
+    commit(db, lambda tx: add_invite(tx, "mesh_2", invite, now_ms=NOW))
+    commit(db, lambda tx: verify(tx, "mesh_2", "mem_b", "ab" * 32, now_ms=NOW))
 
 
 def fill_inbox(db: apsw.Connection) -> None:

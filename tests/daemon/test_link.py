@@ -10,9 +10,10 @@ from parley.core.backoff import Backoff
 from parley.core.clock import ManualClock
 from parley.core.daemon_errors import FeatureRefused, MembershipLost
 from parley.core.errors import ConfigInvalid
+from parley.core.roster.heads import Head
 from parley.daemon.effects import Agree, Connect, Disconnect, End, Tell
 from parley.daemon.features import Judged, judge
-from parley.daemon.link import ELSEWHERE_SECONDS, LinkSettings
+from parley.daemon.link import ELSEWHERE_SECONDS, LinkSettings, Member
 from parley.wire.broker import (
     Challenge,
     ErrorFrame,
@@ -23,8 +24,11 @@ from parley.wire.broker import (
     Ping,
     Pong,
     Problem,
+    RosterWelcome,
+    Welcome,
     hello_bytes,
 )
+from parley.wire.rosters import RosterHello, RosterStanding, roster_hello_bytes
 from tests.daemon.machines import CHALLENGE, DEDUPE, FEATURES, MEMBER, WELCOME, Bench, frames
 
 
@@ -274,3 +278,52 @@ def test_stopping_closes_in_peace_and_for_good(bench: Bench) -> None:
     assert bench.run(bench.loop.start) == []
     assert bench.loop.deadline is None
     assert isinstance(bench.clock, ManualClock)
+
+
+HEAD = Head(7, "ab" * 32, "cd" * 64)
+ROSTERED = MEMBER._replace(fingerprint="ef" * 32, head=lambda: HEAD)
+STANDING = RosterStanding(ROSTERED.fingerprint, HEAD)
+ROSTER_WELCOME = RosterWelcome(**{name: getattr(WELCOME, name) for name in WELCOME.__struct_fields__}, roster=STANDING)
+
+
+def test_in_a_mesh_with_a_roster_the_hello_names_it_and_how_far_it_was_read(bench: Bench) -> None:
+    signed: list[bytes] = []
+    bench.loop.link.member = ROSTERED._replace(sign=lambda data: signed.append(data) or b"\2" * 64)
+    bench.run(bench.loop.start)
+    bench.run(bench.loop.on_connected)
+    newest = replace(CHALLENGE, newest=2)
+    (hello,) = frames(bench.say(newest))
+    assert isinstance(hello, RosterHello)
+    assert (hello.fingerprint, hello.head, hello.member_id) == (ROSTERED.fingerprint, HEAD, "mem_alice")
+    assert signed == [roster_hello_bytes(nonce=newest.nonce, broker_id="brk_1", hello=hello)]
+    bench.say(ROSTER_WELCOME)
+    bench.say(FEATURES)
+    assert bench.loop.ready
+    assert isinstance(bench.loop.link.welcome, RosterWelcome)
+
+
+def test_a_broker_that_knows_no_rosters_is_told_of_as_too_old(bench: Bench) -> None:
+    bench.loop.link.member = ROSTERED
+    bench.run(bench.loop.start)
+    bench.run(bench.loop.on_connected)
+    assert frames(bench.say(CHALLENGE)) == []
+    assert isinstance(ending(bench), FeatureRefused)
+
+
+@pytest.mark.parametrize(("member", "welcome"), [(ROSTERED, WELCOME), (MEMBER, ROSTER_WELCOME)])
+def test_a_welcome_of_the_other_version_is_no_answer(bench: Bench, member: Member, welcome: Welcome) -> None:
+    bench.loop.link.member = member
+    bench.run(bench.loop.start)
+    bench.run(bench.loop.on_connected)
+    bench.say(replace(CHALLENGE, newest=2))
+    assert frames(bench.say(welcome)) == []
+    assert not bench.loop.ready
+    assert bench.loop.link.state == "waiting"
+
+
+def test_a_daemon_that_is_too_old_for_a_mesh_stays_away(bench: Bench) -> None:
+    bench.run(bench.loop.start)
+    bench.run(bench.loop.on_connected)
+    bench.say(CHALLENGE)
+    bench.run(bench.loop.on_closed, 4013, "UPGRADE_NEEDED")
+    assert isinstance(ending(bench), FeatureRefused)

@@ -6,8 +6,8 @@ import pytest
 from parley.daemon.drain import ANSWER_SECONDS
 from parley.daemon.effects import Effect, Heed, Reply, Settle, Store, Take, Tell
 from parley.daemon.outbox.accept import Destination
-from parley.daemon.outbox.sending import RETRY_MS_MAX, take_due
-from parley.wire.broker import Answer, DeliveryAck, DeliveryAcked, Notice, Problem, Push, Request, Send
+from parley.daemon.outbox.sending import RETRY_MS_MAX, SealAgain, take_due
+from parley.wire.broker import Answer, DeliveryAck, DeliveryAcked, Notice, Problem, Push, RefusedSend, Request, Send
 from tests.daemon.machines import Bench, accepted, frames, refused, sent
 from tests.daemon.world import BOB, DAY, commit, message, push, put
 
@@ -116,6 +116,18 @@ def test_an_answer_that_comes_after_it_was_given_up_on_counts(bench: Bench) -> N
     assert bench.row("m-1").status == "done"
     bench.wait()
     assert bench.loop.drain.in_flight == 0
+
+
+def test_what_was_sealed_under_a_key_that_is_over_is_sealed_again_and_not_backed_off(bench: Bench) -> None:
+    bench.connect()
+    bench.put("m-1")
+    over = Problem("KEY_EPOCH_OVER", "another key", 503, True)
+    effects = bench.say(RefusedSend("m-1", over))
+    (settled,) = [effect for effect in effects if isinstance(effect, Settle)]
+    assert [type(each) for each in settled.settlements] == [SealAgain]
+    assert (bench.row("m-1").status, bench.row("m-1").sealed) == ("pending", b"")
+    assert bench.loop.drain.in_flight == 0
+    assert sent(bench.wait()) == ["m-1"]
 
 
 def test_a_refusal_that_comes_after_it_was_given_up_on_changes_nothing(bench: Bench) -> None:

@@ -13,9 +13,14 @@ from parley.daemon.inbox.receive import open_kept
 from parley.daemon.outbox.accept import message_fingerprint, recognise
 from parley.daemon.outbox.rows import by_client_id, chain
 from parley.daemon.outbox.terms import DEFAULT_TERMS, read_terms
+from parley.daemon.rosters.copy import RosterCopy
+from parley.daemon.rosters.rows import load_copy
+from tests.core.roster.town import Town
 from tests.daemon.world import NOW, commit, message, opens, put
 from tests.mesh_fixtures import FOLDER, newest
 from tests.workspace.databases import dump, run_script, shape
+
+ROSTERS_SINCE = 5
 
 
 def make_old(path: Path, name: str, version: int) -> None:
@@ -46,6 +51,9 @@ def test_an_outbox_of_every_schema_keeps_its_promises(tmp_path: Path, version: i
         assert [row.id for row in chain(outbox, again)] == ["out_replaced", "out_z"]
         assert read_terms(outbox, "mesh_1") == DEFAULT_TERMS
         put(outbox, message("new", "after the migration"))
+        copy = RosterCopy(Town().state.fingerprint)
+        load_copy(outbox, "mesh_2", copy)
+        assert (copy.state is None) == (version < ROSTERS_SINCE)
 
 
 @pytest.mark.parametrize("version", range(1, len(INBOX_MIGRATIONS) + 1))

@@ -6,6 +6,7 @@
     ├── OutboxConflict           ├── IdempotencyKeyConflict   ├── MeshRequired
     ├── MeshNotAttached          ├── DestinationUnknown       ├── NoMeshJoined
     ├── TokenInQuery             ├── HookRefused              ├── MetaKeyRepeated
+    ├── RosterSplit              ├── NameTaken
     ├── RowNotFound              (a NotFound with another hint)
     └── RowSpent                 (an IdempotencyKeyReused with another hint)
     Unavailable
@@ -160,6 +161,26 @@ class NoMeshJoined(Refused):
     status = 409
     spoken_by = "daemon"
     hint = "Create a mesh with `parley mesh create`, or join one with `parley mesh join INVITE`."
+
+
+class NameTaken(Refused):
+    """Somebody in the mesh is called so, or was until lately; or the name stands for something else."""
+
+    code = "NAME_TAKEN"
+    status = 409
+    exit_code = Exit.CONFLICT
+    spoken_by = "daemon"
+    hint = "Choose another name, with `--name`; a name that was given up is free again after 30 days."
+
+
+class RosterSplit(Refused):
+    """The broker has shown different members different rosters of this mesh. Nothing is sent or changed there."""
+
+    code = "ROSTER_SPLIT"
+    status = 409
+    exit_code = Exit.DAMAGE
+    spoken_by = "daemon"
+    hint = "`parley mesh info` shows both; an owner decides which one counts, with `parley mesh settle`."
 
 
 class TokenInQuery(Refused):

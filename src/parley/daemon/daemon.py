@@ -5,6 +5,7 @@ import random
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +29,7 @@ from parley.core.daemon_metrics import DAEMON_METRICS
 from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import FilesLost, InvalidInput, LocalError, ParleyError, PayloadTooLarge, ServiceUnavailable
 from parley.core.ids import new_uuid
+from parley.daemon.broker_mesh import BrokerMesh
 from parley.daemon.capacity import PRESSURE, Capacity
 from parley.daemon.config import load_daemon_settings
 from parley.daemon.feed import Feed
@@ -41,6 +43,7 @@ from parley.daemon.link import HELLO_REFUSED
 from parley.daemon.memberships import Membership, Memberships
 from parley.daemon.mesh import Mesh
 from parley.daemon.outbox.accept import (
+    UNSEALED,
     Destination,
     Message,
     Sealed,
@@ -53,7 +56,10 @@ from parley.daemon.outbox.accept import (
 from parley.daemon.outbox.requeue import requeue
 from parley.daemon.outbox.rows import OutboxRow, by_client_id, find
 from parley.daemon.roster import Roster, resolve
-from parley.daemon.sealer import seal
+from parley.daemon.rosters.mesh import RosterMesh
+from parley.daemon.rosters.messages import sealed_size
+from parley.daemon.rosters.rows import forget_roster
+from parley.daemon.sealer import check_meta, seal
 from parley.daemon.sessions import MARK, Session, Sessions, addressed, signed, unsigned
 from parley.daemon.store import IN, OUT, DaemonStore
 from parley.daemon.tally import Tally
@@ -171,7 +177,8 @@ class Daemon:
 
     def attach(self, membership: Membership) -> Mesh:
         """Serves one more mesh."""
-        mesh = Mesh(
+        kind = RosterMesh if membership.fingerprint else BrokerMesh
+        mesh = kind(
             membership,
             self.memberships,
             self.archive,
@@ -203,6 +210,7 @@ class Daemon:
         mesh.leaving = True
         self.memberships.remove(mesh.mesh_id)
         await self.detach(mesh.mesh_id)
+        await self.store.write_outbox(lambda db: forget_roster(db, mesh.mesh_id))
 
     def apply(self, settings: DaemonSettings) -> None:
         """Goes on with other settings."""
@@ -274,11 +282,11 @@ class Daemon:
         message = await self.gate.check(replace(message, meta=signed(message.meta, asked.session)))
         sealed = self._sealed(message)
         row_id, now_ms = self.store.new_id(OUT), self.clock.now_ms()
+        seal_now = None if mesh is None else mesh.seal
 
         def submit(in_flight: bool) -> "asyncio.Future[Taken]":
-            return self.store.write_outbox(
-                lambda db: accept(db, message, fingerprint, sealed, row_id=row_id, now_ms=now_ms, in_flight=in_flight)
-            )
+            rule = partial(accept, row_id=row_id, now_ms=now_ms, in_flight=in_flight, seal=seal_now)
+            return self.store.write_outbox(lambda db: rule(db, message, fingerprint, sealed))
 
         try:
             written = submit(False) if mesh is None else mesh.runner.post(submit)
@@ -305,7 +313,8 @@ class Daemon:
         fingerprint = old.request_fingerprint
         if patched is not None:
             fingerprint = message_fingerprint(replace(message, meta=unsigned(meta)))
-        if patched is None and old.sender_identity == self.memberships.get(old.mesh_id).pubkey:
+        membership = self.memberships.get(old.mesh_id)
+        if patched is None and not membership.fingerprint and old.sender_identity == membership.pubkey:
             sealed = Sealed(old.sender_identity, old.sealed, old.key_epoch, old.wire_fingerprint)
         else:
             message = await self.gate.check(message)
@@ -355,15 +364,17 @@ class Daemon:
 
     def _sealed(self, message: Message) -> Sealed:
         membership = self.memberships.get(message.destination.mesh_id)
-        sealed = seal(message, membership, secrets.token_bytes)
+        if membership.fingerprint:
+            check_meta(message.meta)
+            sealed, size = UNSEALED, sealed_size(message)
+        else:
+            sealed = seal(message, membership, secrets.token_bytes)
+            size = len(sealed.body)
         mesh = self.meshes.get(membership.mesh_id)
-        most = mesh.runner.terms.inline_bytes_max if mesh is not None else len(sealed.body)
-        if len(sealed.body) > most:
-            raise PayloadTooLarge(
-                f"The sealed message has {len(sealed.body)} bytes; the broker takes {most}",
-                limit_bytes=most,
-                sealed_bytes=len(sealed.body),
-            )
+        most = mesh.runner.terms.inline_bytes_max if mesh is not None else size
+        if size > most:
+            text = f"The sealed message has {size} bytes; the broker takes {most}"
+            raise PayloadTooLarge(text, limit_bytes=most, sealed_bytes=size)
         return sealed
 
     def _on_events(self, events: Sequence[DaemonEvent]) -> None:

@@ -12,15 +12,19 @@ to find it again in the outbox would cost more than to write it did.
 from typing import Final, NamedTuple
 
 from parley.core.backoff import Backoff, Jitter
+from parley.core.broker_errors import KeyEpochOver
 from parley.daemon.effects import Effect, Settle, Take, Tell, Transmit
 from parley.daemon.instant import Instant
 from parley.daemon.outbox.rows import OutboxRow, send_frame
-from parley.daemon.outbox.sending import RETRY_MS_MAX, BackOff, Dead, Done, Due
+from parley.daemon.outbox.sending import RETRY_MS_MAX, BackOff, Dead, Done, Due, SealAgain
 from parley.wire.broker import Accepted, RefusedSend
 
 ANSWER_SECONDS: Final = 15.0
 TRANSIENT_STATUS: Final = frozenset({408, 425, 429})
 RATE_LIMITED: Final = 429
+KEY_EPOCH_OVER: Final = KeyEpochOver.code
+EPOCH_MS: Final = 500
+"""When to send again what was sealed under a key that the broker takes no more: the new one is on its way."""
 
 
 class _Flight(NamedTuple):
@@ -105,6 +109,10 @@ class Drain:
         effects: list[Effect] = [
             Tell("outbox_dead", {"client_message_id": name, "reason": "expired"}) for name in due.expired
         ]
+        effects += [
+            Tell("outbox_dead", {"client_message_id": dead.client_message_id, "reason": dead.error})
+            for dead in due.hopeless
+        ]
         if not self._ready:
             back = [BackOff(row.client_message_id, now.ms, "the connection was lost") for row in due.rows]
             return [*effects, Settle(tuple(back))] if back else effects
@@ -137,6 +145,9 @@ class Drain:
             return self._take(now)  # given up on: its row is pending already, and has its next try
         problem = frame.problem
         error = f"{problem.code}: {problem.error}"
+        if problem.code == KEY_EPOCH_OVER:
+            self._expect(now.at + EPOCH_MS / 1000)
+            return [Settle((SealAgain(frame.client_message_id, now.ms + EPOCH_MS, error),)), *self._take(now)]
         if not (problem.transient or problem.status in TRANSIENT_STATUS or problem.status >= 500):
             told = Tell("outbox_dead", {"client_message_id": frame.client_message_id, "reason": error})
             return [Settle((Dead(frame.client_message_id, error),)), told, *self._take(now)]

@@ -45,7 +45,7 @@ class InviteText(NamedTuple):
 async def create_mesh(broker_url: str, slug: str, name: str, creation_token: str | None) -> MeshCreated:
     """A new mesh, and the invite for its owner. Raises what the broker refuses, or ``BrokerUnreachable``."""
     headers = {} if creation_token is None else {"authorization": f"Bearer {creation_token}"}
-    return await _post(broker_url, MESHES_PATH, CreateMesh(slug, name), headers, MeshCreated)
+    return await http_post(broker_url, MESHES_PATH, CreateMesh(slug, name), headers, MeshCreated)
 
 
 async def join_mesh(
@@ -88,7 +88,7 @@ async def _joined(text: str, name: str, broker_url: str, seed: bytes, now_ms: in
     proof = join_proof(secret, invite, public) if secret else ""
     asked = JoinMesh(encode_invite(invite), public.hex(), name, _UNSIGNED, proof, ephemeral)
     asked = replace(asked, signature=sealing.sign(seed, join_bytes(asked)).hex())
-    joined = await _post(broker_url, JOIN_PATH, asked, {}, Joined)
+    joined = await http_post(broker_url, JOIN_PATH, asked, {}, Joined)
     return Membership(
         mesh_id=joined.mesh_id,
         slug=joined.mesh_slug,
@@ -128,7 +128,19 @@ def make_invite(
     return InviteText(encode_invite(invite, secret), encode_invite(invite)), invite
 
 
-async def _post(broker_url: str, path: str, body: Any, headers: dict[str, str], answer: type[T]) -> T:
+async def http_post(broker_url: str, path: str, body: Any, headers: dict[str, str], answer: type[T]) -> T:
+    """What a broker answers over HTTP. Raises what it refuses, or ``BrokerUnreachable``."""
+    return await _http("POST", broker_url, path, msgspec.json.encode(body), headers, answer)
+
+
+async def http_get(broker_url: str, path: str, answer: type[T]) -> T:
+    """The same, with nothing to tell it."""
+    return await _http("GET", broker_url, path, None, {}, answer)
+
+
+async def _http(
+    method: str, broker_url: str, path: str, content: bytes | None, headers: dict[str, str], answer: type[T]
+) -> T:
     url = broker_url.rstrip("/").removesuffix("/ws") + path
     for scheme, plain in (("wss://", "https://"), ("ws://", "http://")):
         if url.startswith(scheme):
@@ -139,8 +151,8 @@ async def _post(broker_url: str, path: str, body: Any, headers: dict[str, str], 
         # What the system trusts, and SSL_CERT_FILE, as for the connection that follows; no proxy of the environment.
         trust = ssl.create_default_context()
         async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, trust_env=False, verify=trust) as client:
-            content = msgspec.json.encode(body)
-            reply = await client.post(url, content=content, headers={"content-type": "application/json", **headers})
+            named = {"content-type": "application/json", **headers}
+            reply = await client.request(method, url, content=content, headers=named)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise BrokerUnreachable(f"{broker_url} does not answer: {error}", broker_url=broker_url) from error
     if reply.is_success:

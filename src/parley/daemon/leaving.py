@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from parley.core.errors import ParleyError
 from parley.daemon.outbox.rows import counts
+from parley.daemon.rosters import acts
+from parley.daemon.rosters.mesh import RosterMesh
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -32,7 +34,10 @@ async def _leave(daemon: "Daemon", mesh: "Mesh") -> None:
         await _sent(daemon, mesh)
         mesh.leaving = True  # the broker closes the connection with its answer
         async with asyncio.timeout(LEAVE_SECONDS):
-            await mesh.runner.ask("leave")
+            if isinstance(mesh, RosterMesh):
+                await mesh.do(acts.leave(mesh.membership.member_id))
+            else:
+                await mesh.runner.ask("leave")
     except TimeoutError:
         daemon.log.warning("mesh_not_left", mesh=mesh.slug, problem="the broker did not answer in time")
     except ParleyError as error:

@@ -22,10 +22,12 @@ from msgspec.structs import replace
 from parley.core.backoff import Backoff, Jitter
 from parley.core.daemon_errors import ConnectionEnded, FeatureRefused, MembershipLost
 from parley.core.errors import ConfigInvalid, LocalError
+from parley.core.roster.heads import Head
 from parley.daemon.effects import Agree, Connect, Disconnect, Effect, End, Tell, Transmit
 from parley.daemon.features import OPTIONAL, REQUIRED, Judged, judge
 from parley.daemon.instant import Instant
 from parley.wire.broker import (
+    NEWEST_PROTOCOL,
     PROTOCOL_VERSION,
     Challenge,
     ErrorFrame,
@@ -36,9 +38,11 @@ from parley.wire.broker import (
     Ping,
     Pong,
     Problem,
+    RosterWelcome,
     Welcome,
     hello_bytes,
 )
+from parley.wire.rosters import RosterHello, roster_hello_bytes
 
 State = Literal["idle", "connecting", "challenged", "greeted", "negotiating", "ready", "waiting", "ended"]
 
@@ -59,7 +63,7 @@ _FINAL: Final = {
     REPLACED: "the member connected from elsewhere",
     HELLO_REFUSED: "the broker does not know the member",
 }
-_REFUSED_FEATURES: Final = (4010, 4011, 4012)
+_REFUSED_FEATURES: Final = (4010, 4011, 4012, 4013)
 
 
 class Member(NamedTuple):
@@ -73,6 +77,10 @@ class Member(NamedTuple):
     host_fingerprint: str
     daemon_version: str
     sign: Callable[[bytes], bytes]
+    fingerprint: str = ""
+    """Of the mesh's roster; empty for a mesh in which the broker decides who is a member."""
+    head: Callable[[], Head | None] = lambda: None
+    """How far the member has the roster."""
 
 
 class LinkSettings(NamedTuple):
@@ -150,7 +158,7 @@ class Link:
                 return []
             case Challenge() if self.state == "challenged":
                 return self._greet(frame, now)
-            case Welcome() if self.state == "greeted":
+            case Welcome() if self.state == "greeted" and self._is_as_greeted(frame):
                 self.welcome = frame
                 self._enter("negotiating", now)
                 self._asked_at = now.at
@@ -203,6 +211,8 @@ class Link:
             reason = f"The broker speaks protocol {challenge.protocol}, this daemon {PROTOCOL_VERSION}"
             return [Disconnect(PROTOCOL_ERROR, "protocol"), *self._end(FeatureRefused(reason, feature="protocol"))]
         member = self.member
+        if member.fingerprint:
+            return self._greet_with_roster(challenge, now)
         hello = Hello(
             mesh_id=member.mesh_id,
             member_id=member.member_id,
@@ -215,6 +225,29 @@ class Link:
         signature = member.sign(hello_bytes(nonce=challenge.nonce, broker_id=challenge.broker_id, hello=hello)).hex()
         self._enter("greeted", now)
         return [Transmit(replace(hello, signature=signature))]
+
+    def _is_as_greeted(self, welcome: Welcome) -> bool:
+        return isinstance(welcome, RosterWelcome) == bool(self.member.fingerprint)
+
+    def _greet_with_roster(self, challenge: Challenge, now: Instant) -> list[Effect]:
+        if challenge.newest < NEWEST_PROTOCOL:
+            reason = f"The broker speaks protocol {challenge.newest}; a mesh with a roster needs {NEWEST_PROTOCOL}"
+            return [Disconnect(PROTOCOL_ERROR, "protocol"), *self._end(FeatureRefused(reason, feature="protocol"))]
+        member = self.member
+        hello = RosterHello(
+            mesh_id=member.mesh_id,
+            fingerprint=member.fingerprint,
+            pubkey=member.pubkey,
+            signature="",
+            instance_id=member.instance_id,
+            member_id=member.member_id,
+            head=member.head(),
+            host_fingerprint=member.host_fingerprint,
+            daemon_version=member.daemon_version,
+        )
+        said = roster_hello_bytes(nonce=challenge.nonce, broker_id=challenge.broker_id, hello=hello)
+        self._enter("greeted", now)
+        return [Transmit(replace(hello, signature=member.sign(said).hex()))]
 
     def _agree(self, features: Features, now: Instant) -> list[Effect]:
         assert self.welcome is not None

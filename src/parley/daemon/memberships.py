@@ -4,6 +4,7 @@ It is written whole and synced before anything relies on it. Keys of a mesh are 
 sealed in an old one may still arrive; should two owners have made a key for the same epoch at once, both are kept.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,16 +15,18 @@ from parley.core import sealing, untrusted_json
 from parley.core.daemon_errors import MembershipsDamaged, MeshNotAttached, MeshRequired
 from parley.core.errors import SchemaTooNew
 from parley.core.files import write_atomic
+from parley.core.roster.epoch_keys import EpochKeys
 from parley.wire.daemon_answers import MembershipEnded
 
 VERSION: Final = 1
 
 
-class MeshKey(msgspec.Struct, frozen=True):
-    """The mesh key of one epoch, in hexadecimal."""
+class MeshKey(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The keys of one epoch, in hexadecimal. In a mesh with a roster there is a key for its data besides."""
 
     epoch: int
     key: str
+    data: str = ""
 
 
 class Membership(msgspec.Struct, frozen=True):
@@ -40,11 +43,15 @@ class Membership(msgspec.Struct, frozen=True):
     """A key that is about to take the place of ``seed``, while the broker is being told."""
     role: str = "member"
     invite: str = ""
-    """With what the member joined, its secret included, until the first mesh key has come and fits it."""
+    """With what the member joined, its secret included; of a mesh with a roster, the invite's id."""
     mesh_keys: list[MeshKey] = []
     trusted: list[str] = []
     """Public keys of members who have shown that they are of this mesh: from them a new mesh key is believed."""
     subscriptions: list[str] = []
+    fingerprint: str = ""
+    """Of the mesh's roster, which decides who is a member; empty for a mesh in which the broker does."""
+    floor: tuple[int, str] | None = None
+    """The end of the roster when the member joined, by number and hash: no broker may show less."""
     ended: MembershipEnded | None = None
     """Set from the end of a connection that is not made again until the next one is open, at a later start."""
 
@@ -55,6 +62,15 @@ class Membership(msgspec.Struct, frozen=True):
     @property
     def pubkey(self) -> str:
         return sealing.public_key(self.seed_bytes).hex()
+
+    @property
+    def epoch_keys(self) -> list[EpochKeys]:
+        """All keys that the member holds of a mesh with a roster, be they those that the roster commits to or not."""
+        return [EpochKeys(each.epoch, bytes.fromhex(each.key), bytes.fromhex(each.data)) for each in self.mesh_keys]
+
+    def holding(self, keys: Sequence[EpochKeys]) -> "Membership":
+        """The membership with these keys of epochs and no others."""
+        return replace(self, mesh_keys=[MeshKey(each.epoch, each.mesh.hex(), each.data.hex()) for each in keys])
 
     @property
     def newest_key(self) -> MeshKey | None:

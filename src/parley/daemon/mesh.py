@@ -1,20 +1,16 @@
-"""One mesh of a running daemon: its runner, who is in it, and its keys.
+"""One mesh of a running daemon: its connection, what the member tells of itself, and bringing it up to date.
 
-When the link is ready, and when the broker tells of a change that concerns it, the mesh is brought up to date: keys
-that were given are taken over, and members that wait for one are given it. Each step may be repeated. In a large mesh
-every change is told to all, so not all may act on it at once: owners and admins give a key at once and others only
-after a while, should it still be wanted; and the list of members is read when a name is to be looked up.
+Who is in the mesh and which keys it has is for its kind to know: in a ``RosterMesh`` a log decides that its members
+sign, in a ``BrokerMesh``, which is from before there were rosters, the broker.
 """
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 import apsw
-import msgspec
 from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
@@ -23,18 +19,18 @@ from parley.core.backoff import Backoff, Jitter
 from parley.core.clock import Clock, iso
 from parley.core.daemon_settings import DaemonSettings
 from parley.core.errors import LocalError, ParleyError
+from parley.core.roster.heads import Head
 from parley.daemon.inbox.events import DaemonEvent, append_event
-from parley.daemon.inbox.receive import Opened, SealedMessage, open_kept
+from parley.daemon.inbox.receive import Outcome, Received, SealedMessage, open_kept
 from parley.daemon.inbox.renewal import mark_refilled, wants_refill
 from parley.daemon.key_archive import KeyArchive
-from parley.daemon.key_exchange import Gift, Wanting, believe, gifts_for, make_first_key, trusting
 from parley.daemon.link import HELLO_REFUSED, MEMBERSHIP_ENDED, LinkSettings, Member
 from parley.daemon.memberships import Membership, Memberships
 from parley.daemon.notices import Told, events_of
-from parley.daemon.profile import OwnProfile, read_own, sealed_params, write_own
-from parley.daemon.roster import Peer, list_all, peers_of, read_roster, write_roster
+from parley.daemon.outbox.sending import Seal
+from parley.daemon.profile import OwnProfile, read_own, write_own
+from parley.daemon.roster import Peer, Roster
 from parley.daemon.runner import MeshRunner
-from parley.daemon.sealer import open_sealed
 from parley.daemon.store import DaemonStore
 from parley.daemon.tally import Tally
 from parley.wire.broker import Notice
@@ -73,24 +69,22 @@ class Mesh:
     ) -> None:
         self.mesh_id = membership.mesh_id
         self.slug = membership.slug
-        self.roster = read_roster(home, membership.mesh_id, membership.slug)
-        self._home = home
-        self._memberships = memberships
-        self._archive = archive
-        self._store = store
-        self._clock = clock
-        self._log = log
+        self.roster = Roster(membership.mesh_id, membership.slug)
+        self.home = home
+        self.memberships = memberships
+        self.archive = archive
+        self.store = store
+        self.clock = clock
+        self.log = log
         self._on_events = on_events
         self._on_end = on_end
-        self._given: set[tuple[str, int]] = set()
-        self._refused: set[str] = set()
         self.leaving = False
         """Set while the member itself asks to go, which is no end that anybody must be told of."""
-        self._roster_changes, self._roster_read = 1, 0
         self._telling: set[asyncio.Task[None]] = set()
         self._jitter = jitter
         self._kept_after: int | None = 0
         """After which message to go on trying those that could not be opened; None when all were tried."""
+        self._judged_seq = 0
         self._again = asyncio.Event()
         self._synced = asyncio.Event()
         self._syncing: asyncio.Task[None] | None = None
@@ -107,6 +101,8 @@ class Mesh:
             host_fingerprint,
             version,
             sign,
+            membership.fingerprint,
+            self.newest_head,
         )
         self.runner = MeshRunner(
             member,
@@ -119,6 +115,8 @@ class Mesh:
             tally=tally,
             open_sealed=self._open,
             on_events=on_events,
+            on_told=self.hear,
+            seal=self.seal,
             on_notice=self._heed,
             on_ready=self._on_ready,
             on_end=self._end,
@@ -127,7 +125,7 @@ class Mesh:
     @property
     def membership(self) -> Membership:
         """As it is now."""
-        return self._memberships.get(self.mesh_id)
+        return self.memberships.get(self.mesh_id)
 
     @property
     def lag_ms(self) -> float | None:
@@ -166,60 +164,128 @@ class Mesh:
 
         The roster is asked for before anybody needs it: a name must mean something also once the broker is away.
         """
-        if self._roster_read < self._roster_changes:
-            await self.read_roster()
-        await self._take_keys()
-        await self._give_keys()
+        await self.bring_up_to_date()
         await self._renew_profile()
-        if self._store.read_inbox(lambda db: wants_refill(db, self.mesh_id)):
+        if self.store.read_inbox(lambda db: wants_refill(db, self.mesh_id)):
             await self.runner.ask("redeliver")
-            await self._store.write_inbox(lambda db: mark_refilled(db, self.mesh_id))
+            await self.store.write_inbox(lambda db: mark_refilled(db, self.mesh_id))
+
+    # What the kinds of meshes do each in their own way.
+
+    def bring_up_to_date(self) -> Awaitable[None]:
+        """Learns who is in the mesh and which keys it has, and hands keys on. Raises what the broker refuses."""
+        raise NotImplementedError
+
+    def read_roster(self) -> Awaitable[None]:
+        """Learns who is in the mesh, now. Raises what the broker refuses."""
+        raise NotImplementedError
+
+    def former_members(self) -> Awaitable[list[Peer]]:
+        """Who was in the mesh and is no longer."""
+        raise NotImplementedError
+
+    @property
+    def roster_stale(self) -> bool:
+        """Whether somebody came, went or has another key since the broker was asked, and it can be asked now."""
+        raise NotImplementedError
+
+    @property
+    def key_epoch(self) -> int | None:
+        """Of the newest key that the member has."""
+        raise NotImplementedError
+
+    def open(self, message: SealedMessage) -> Outcome:
+        """What a message says."""
+        raise NotImplementedError
+
+    def seal_profile(self, own: OwnProfile) -> dict[str, Any]:
+        """The parameters of ``set_profile``. Raises ``MeshKeyMissing``."""
+        raise NotImplementedError
+
+    def open_profile(self, member_id: str, told: Any) -> dict[str, Any]:
+        """The words of a member's profile, as far as they can be read."""
+        raise NotImplementedError
+
+    def heed(self, notice: Notice) -> None:
+        """The broker tells of something."""
+        raise NotImplementedError
+
+    def on_open(self) -> None:
+        """The connection is open."""
+
+    def hear(self, received: Sequence[Received]) -> None:
+        """What messages said of the roster."""
+
+    def hear_kept(self, heads: Sequence[tuple[str, Head]]) -> None:
+        """What messages that were opened later said of the roster, by their senders' ids."""
+
+    def newest_head(self) -> Head | None:
+        """How far the member has the roster, if there is one."""
+        return None
+
+    @property
+    def seal(self) -> Seal | None:
+        """Seals what is sent for the first time; None where messages are sealed when they are accepted."""
+        return None
+
+    # What the kinds of meshes are built on.
+
+    @property
+    def seeds(self) -> list[bytes]:
+        """The member's keys, replaced ones included, the newest first."""
+        return [self.membership.seed_bytes, *self.archive.seeds_of(self.mesh_id, self.clock.now_ms())]
+
+    def look_again(self) -> None:
+        """Has the mesh brought up to date soon."""
+        self._again.set()
+
+    def look_soon_or_later(self) -> None:
+        """The same, unless owners and admins have done by then what there is to do."""
+        if self.membership.role != "member":
+            self.look_again()
+            return
+        first, last = LATER_SECONDS
+        asyncio.get_running_loop().call_later(first + (last - first) * self._jitter(), self.look_again)
+
+    async def open_kept_again(self, judged_seq: int = 0) -> None:
+        """Tries all that could not be opened, as with new keys; ``judged_seq`` as of ``open_kept``."""
+        self._kept_after, self._judged_seq = 0, max(judged_seq, self._judged_seq)
+        await self._open_kept()
+
+    def tell(self, told: list[Told]) -> None:
+        """Writes events to the daemon's log."""
+        task = asyncio.get_running_loop().create_task(self._tell(told))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
 
     async def tell_profile(self, changes: dict[str, Any]) -> None:
         """Tells the members what has changed of what the member tells of itself. Raises what the broker refuses."""
-        before = read_own(self._home, self.mesh_id) or OwnProfile()
+        before = read_own(self.home, self.mesh_id) or OwnProfile()
         words = {name: value for name, value in changes.items() if name != "visible"}
         visible = bool(changes.get("visible", before.visible))
         await self._send_profile(OwnProfile(replace(before.profile, **words), visible))
 
     async def _send_profile(self, own: OwnProfile) -> None:
-        params = sealed_params(own, self.membership, secrets.token_bytes)
+        params = self.seal_profile(own)
         await self.runner.ask("set_profile", params)
-        write_own(self._home, self.mesh_id, replace(own, key_epoch=params["key_epoch"]))
+        write_own(self.home, self.mesh_id, replace(own, key_epoch=params["key_epoch"]))
 
     async def _renew_profile(self) -> None:
         """Who joined later has only later keys, so a profile is sealed anew with each."""
-        own, key = read_own(self._home, self.mesh_id), self.membership.newest_key
-        if own is not None and key is not None and own.key_epoch != key.epoch:
+        own = read_own(self.home, self.mesh_id)
+        if own is not None and self.key_epoch is not None and own.key_epoch != self.key_epoch:
             await self._send_profile(own)
 
-    async def read_roster(self) -> None:
-        """Asks the broker who is in the mesh.
-
-        The roster stays stale until the answer is here, and if something changed while it was on its way, also then.
-        """
-        changes = self._roster_changes
-        peers = peers_of(await list_all(self.runner.ask, "members", "members"))
-        self._roster_read = max(self._roster_read, changes)
-        if peers != self.roster.peers:
-            self.roster = replace(self.roster, peers=peers)
-            write_roster(self._home, self.roster)
-
-    async def former_members(self) -> list[Peer]:
-        """Who was in the mesh and is no longer, as its broker tells now: too many to be kept here."""
-        peers = peers_of(await list_all(self.runner.ask, "members", "members", former=True))
-        return [peer for peer in peers if peer.state != "active"]  # an older broker lists everybody
-
     @property
-    def roster_stale(self) -> bool:
-        """Whether somebody came, went or has another key since the broker was asked, and it can be asked now."""
-        return self._roster_read < self._roster_changes and self.runner.machine.ready
+    def refresh_seconds(self) -> float:
+        """How long to wait for word of something before looking."""
+        return KEYLESS_SECONDS if self.key_epoch is None else REFRESH_SECONDS
 
     async def _keep_in_sync(self) -> None:
         while True:
             await self._attempt(self._open_kept)  # also what a daemon that was stopped on the way has left
             try:
-                async with asyncio.timeout(REFRESH_SECONDS if self.membership.mesh_keys else KEYLESS_SECONDS):
+                async with asyncio.timeout(self.refresh_seconds):
                     await self._again.wait()
                 await asyncio.sleep(SOON_SECONDS)  # what comes together is done together
             except TimeoutError:
@@ -235,67 +301,25 @@ class Mesh:
         try:
             await step()
         except ParleyError as error:
-            self._log.warning("mesh_not_refreshed", mesh=self.slug, code=error.code, problem=str(error))
+            self.log.warning("mesh_not_refreshed", mesh=self.slug, code=error.code, problem=str(error))
         except Exception as error:  # what a broker answers may have any form
-            self._log.error("mesh_not_refreshed", mesh=self.slug, exc_info=error)
-
-    async def _take_keys(self) -> None:
-        welcome = self.runner.machine.link.welcome
-        before = self.membership
-        known = before if welcome is None else replace(before, role=welcome.role, display_name=welcome.display_name)
-        answer = await self.runner.ask("keys")
-        gifts = msgspec.convert(answer["keys"], list[Gift])
-        believed = believe(known, gifts)
-        changed = believed.membership
-        if not gifts or not any(each.epoch == answer["key_epoch"] for each in changed.mesh_keys):
-            changed = make_first_key(changed, int(answer["key_epoch"]), secrets.token_bytes) or changed
-        if changed != before:
-            self._memberships.put(changed)
-        if changed.mesh_keys != before.mesh_keys:
-            self._kept_after = 0
-            await self._open_kept()
-        for gift in believed.refused:
-            await self.runner.ask("refuse_key", {"key_epoch": gift.key_epoch, "giver_id": gift.giver_id})
-
-    async def _give_keys(self) -> None:
-        if not self.membership.mesh_keys:
-            return
-        wanted = await list_all(self.runner.ask, "keys_wanted", "wanted")
-        for wanting in msgspec.convert(wanted, list[Wanting]):
-            gifts = gifts_for(self.membership, wanting, secrets.token_bytes)
-            self._tell_of_stranger(wanting, refused=not gifts)
-            for gift in gifts:
-                given = (wanting.pubkey, gift.key_epoch)
-                if given not in self._given:
-                    self._memberships.put(trusting(self.membership, wanting.pubkey))
-                    params = {"member_id": gift.member_id, "key_epoch": gift.key_epoch, "sealed": gift.sealed}
-                    await self.runner.ask("give_key", params)
-                    self._given.add(given)
-
-    def _tell_of_stranger(self, wanting: Wanting, *, refused: bool) -> None:
-        """Says once of a member that it gets no key: its invite was damaged, or a broker brought it in by itself."""
-        if not refused:
-            self._refused.discard(wanting.member_id)
-        elif wanting.member_id not in self._refused:
-            self._refused.add(wanting.member_id)
-            self._log.warning("key_not_given", mesh=self.slug, member_id=wanting.member_id, problem="no proof fits")
+            self.log.error("mesh_not_refreshed", mesh=self.slug, exc_info=error)
 
     async def _open_kept(self) -> None:
         """Tries all that could not be opened with the keys that are there now, some in each commit."""
         while (after := self._kept_after) is not None:
-            now_ms, mesh_id = self._clock.now_ms(), self.mesh_id
-            rule = partial(open_kept, open_sealed=self._open, mesh_id=mesh_id, now_ms=now_ms, after_seq=after)
-            reopened = await self._store.write_inbox(rule)
+            now_ms, mesh_id = self.clock.now_ms(), self.mesh_id
+            ids = {"mesh_id": mesh_id, "now_ms": now_ms, "after_seq": after, "judged_seq": self._judged_seq}
+            reopened = await self.store.write_inbox(partial(open_kept, open_sealed=self._open, **ids))
             self._on_events(reopened.events)
+            self.hear_kept(reopened.heads)
             self._kept_after = reopened.after_seq
 
-    def _open(self, message: SealedMessage) -> Opened | None:
-        membership = self.membership
-        archived = self._archive.seeds_of(self.mesh_id, self._clock.now_ms())
+    def _open(self, message: SealedMessage) -> Outcome:
         try:
-            return open_sealed(message, membership, [membership.seed_bytes, *archived])
+            return self.open(message)
         except Exception as error:  # one that is not stored comes again for ever, and keeps others out
-            self._log.error("message_not_opened", mesh=self.slug, sender=message.sender_pubkey, exc_info=error)
+            self.log.error("message_not_opened", mesh=self.slug, sender=message.sender_pubkey, exc_info=error)
             return None
 
     def _end(self, error: LocalError) -> None:
@@ -303,50 +327,35 @@ class Mesh:
         if self.leaving:
             return
         removed = error.details.get("close_code") in (MEMBERSHIP_ENDED, HELLO_REFUSED)
-        ended = MembershipEnded(error.code, str(error), iso(self._clock.now_ms()), removed)
-        self._memberships.put(replace(self.membership, ended=ended))
+        ended = MembershipEnded(error.code, str(error), iso(self.clock.now_ms()), removed)
+        self.memberships.put(replace(self.membership, ended=ended))
         self._on_end(error)
 
     def _on_ready(self) -> None:
         if self.membership.ended is not None:
-            self._memberships.put(replace(self.membership, ended=None))
-        self._roster_changes += 1  # whoever came or went while the broker was away was not told of
-        self._again.set()
+            self.memberships.put(replace(self.membership, ended=None))
+        self.on_open()
+        self.look_again()
 
     def _heed(self, notice: Notice) -> None:
-        if notice.name.startswith("member_"):
-            self._roster_changes += 1
-        for_us = notice.data.get("member_id") == self.runner.member.member_id
-        if notice.name == "member_gone" or (notice.name == "key_given" and for_us):
-            self._again.set()
-        elif notice.name in ("member_joined", "key_wanted"):
-            self._give_soon_or_later()
+        self.heed(notice)
         told = events_of(notice, self.runner.member.member_id)
         if told:
-            task = asyncio.get_running_loop().create_task(self._tell(told))
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
-
-    def _give_soon_or_later(self) -> None:
-        if self.membership.role != "member":
-            self._again.set()
-            return
-        first, last = LATER_SECONDS
-        asyncio.get_running_loop().call_later(first + (last - first) * self._jitter(), self._again.set)
+            self.tell(told)
 
     async def _tell(self, told: list[Told]) -> None:
-        now_ms, mesh_id = self._clock.now_ms(), self.mesh_id
+        now_ms, mesh_id = self.clock.now_ms(), self.mesh_id
 
         def write(db: apsw.Connection) -> list[DaemonEvent]:
             return [append_event(db, kind, data, now_ms=now_ms, mesh_id=mesh_id) for kind, data in told]
 
         try:
-            events = await self._store.write_inbox(write)
+            events = await self.store.write_inbox(write)
         except ParleyError as error:
-            self._log.warning("event_not_written", kind=told[0].kind, code=error.code)
+            self.log.warning("event_not_written", kind=told[0].kind, code=error.code)
             return
         except Exception as error:  # what a notice holds may be anything
-            self._log.error("event_not_written", kind=told[0].kind, exc_info=error)
+            self.log.error("event_not_written", kind=told[0].kind, exc_info=error)
             return
         self._on_events(events)
 

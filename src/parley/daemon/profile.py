@@ -6,13 +6,17 @@ another's. It is kept here, too: a change names only what changes, and a new mes
 
 import base64
 import binascii
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from parley.core import sealing, untrusted_json
+from parley.core import sealed_messages, sealing, untrusted_json
 from parley.core.daemon_errors import MeshKeyMissing
 from parley.core.files import write_atomic
+from parley.core.roster import Member
+from parley.core.roster.epoch_keys import EpochKeys
+from parley.core.sealed_messages import Said, open_for_several, seal_for_several
 from parley.core.sealing import Context, Random
 from parley.daemon.memberships import Membership
 from parley.wire.daemon_home import DaemonHome
@@ -76,6 +80,39 @@ def opened(membership: Membership, member_id: str, told: Any) -> dict[str, Any]:
             except msgspec.DecodeError:
                 return {}
     return {}
+
+
+def sealed_and_signed(
+    own: OwnProfile, member_id: str, seed: bytes, fingerprint: str, keys: EpochKeys, random: Random
+) -> dict[str, Any]:
+    """The parameters of ``set_profile`` in a mesh with a roster, where nobody can write another's."""
+    said = Said("", msgspec.to_builtins(own.profile), None)
+    context = _signed_context(fingerprint, member_id, keys.epoch)
+    sealed = seal_for_several(said, context, sender_seed=seed, mesh_key=keys.mesh, random=random)
+    return {"visible": own.visible, "sealed": base64.b64encode(sealed).decode(), "key_epoch": keys.epoch}
+
+
+def open_signed(told: Any, member: Member, fingerprint: str, keys: Iterable[EpochKeys]) -> dict[str, Any]:
+    """The words of a peer's profile, if it has signed them; nothing where no key of ours opens them."""
+    try:
+        sealed, epoch = base64.b64decode(told["sealed"], validate=True), int(told["key_epoch"])
+    except (TypeError, KeyError, ValueError, binascii.Error):
+        return {}
+    context = _signed_context(fingerprint, member.id, epoch)
+    signers = [member.key, *(old.key for old in member.old_keys if not old.compromised)]
+    for each in keys:
+        for signer in signers if each.epoch == epoch else ():
+            said = open_for_several(sealed, context, mesh_key=each.mesh, sender=bytes.fromhex(signer))
+            if isinstance(said, Said):
+                try:
+                    return msgspec.to_builtins(msgspec.convert(said.meta, MemberProfile))
+                except msgspec.ValidationError:
+                    return {}
+    return {}
+
+
+def _signed_context(fingerprint: str, member_id: str, epoch: int) -> sealed_messages.Context:
+    return sealed_messages.Context(fingerprint, "profile", member_id, member_id, "", epoch)
 
 
 def _context(mesh_id: str, member_id: str) -> Context:

@@ -36,6 +36,8 @@ class Peer(msgspec.Struct, frozen=True):
     display_name: str
     role: str = "member"
     state: str = "active"
+    old_keys: list[str] = []
+    """Those that it had before, as far as they are known."""
 
 
 class Roster(msgspec.Struct, frozen=True, dict=True):
@@ -44,14 +46,16 @@ class Roster(msgspec.Struct, frozen=True, dict=True):
     mesh_id: str
     slug: str
     peers: Sequence[Peer] | None = None
+    signed: bool = False
+    """Whether it is the mesh's own roster, in which a member goes by its id, and not what a broker tells."""
 
     def active(self) -> list[Peer]:
         return [peer for peer in self.peers or () if peer.state == "active"]
 
     @cached_property
     def addresses(self) -> dict[str, list[Peer]]:
-        """The active members by what nobody can choose: the key and the id."""
-        return {name: [peer] for peer in self.active() for name in (peer.pubkey, peer.member_id)}
+        """The active members by what nobody can choose: the keys and the id."""
+        return {name: [peer] for peer in self.active() for name in (*peer.old_keys, peer.pubkey, peer.member_id)}
 
     @cached_property
     def names(self) -> dict[str, list[Peer]]:
@@ -113,10 +117,10 @@ def resolve(to: str, rosters: Sequence[Roster]) -> Destination:
     matches = _matches(to, rosters)
     if len(matches) == 1:
         roster, peer = matches[0]
-        return Destination(roster.mesh_id, to, "dm", peer.pubkey)
+        return Destination(roster.mesh_id, to, "dm", peer.member_id if roster.signed else peer.pubkey)
     if matches:
         raise _ambiguous(to, matches)
-    if _KEY.fullmatch(to.lower()):
+    if _KEY.fullmatch(to.lower()) and not any(roster.signed for roster in rosters):
         return Destination(_only(rosters).mesh_id, to, "dm", to.lower())
     unasked = [roster.slug for roster in rosters if roster.peers is None]
     if unasked:

@@ -33,12 +33,12 @@ from parley.daemon.effects import (
     Transmit,
 )
 from parley.daemon.inbox.events import DaemonEvent, append_event
-from parley.daemon.inbox.receive import Opened, Received, SealedMessage, receive
+from parley.daemon.inbox.receive import Opener, Received, receive
 from parley.daemon.instant import Instant
 from parley.daemon.link import LinkSettings, Member
 from parley.daemon.mesh_loop import MeshLoop
 from parley.daemon.outbox.accept import Taken
-from parley.daemon.outbox.sending import Due, Settlement, settle, take_due
+from parley.daemon.outbox.sending import Due, Seal, Settlement, settle, take_due
 from parley.daemon.outbox.terms import read_terms, write_terms
 from parley.daemon.store import IN, DaemonStore
 from parley.daemon.tally import MeshTally, Tally
@@ -71,7 +71,9 @@ class MeshRunner:
         jitter: Jitter,
         log: FilteringBoundLogger,
         tally: Tally,
-        open_sealed: Callable[[SealedMessage], Opened | None],
+        open_sealed: Opener,
+        seal: Seal | None = None,
+        on_told: Callable[[Sequence[Received]], None] = lambda received: None,
         on_events: Callable[[Sequence[DaemonEvent]], None],
         on_notice: Callable[[Notice], None],
         on_ready: Callable[[], None],
@@ -89,6 +91,8 @@ class MeshRunner:
         self._log = log
         self._tally = MeshTally(tally, member.mesh_slug, log)
         self._open_sealed = open_sealed
+        self._seal = seal
+        self._on_told = on_told
         self._on_events = on_events
         self._on_notice = on_notice
         self._on_ready = on_ready
@@ -144,6 +148,10 @@ class MeshRunner:
         self._under_way.discard(future)
         taken = None if future.exception() else future.result()
         row = taken.row if taken is not None and taken.is_new else None
+        if row is not None and row.status != "inflight":
+            self._step(self.machine.on_admitted(None, self._now()))
+            self.wake()  # it could not be sealed yet
+            return
         self._step(self.machine.on_admitted(row, self._now()))
 
     async def ask(self, method: str, params: dict[str, Any] | None = None) -> Any:
@@ -235,7 +243,8 @@ class MeshRunner:
                 due = Due([], now_ms + round(AGAIN_SECONDS * 1000), [])
             self._step(self.machine.on_taken(due, self._now()))
 
-        rule = partial(take_due, mesh_id=mesh_id, now_ms=now_ms, limit=limit, max_age_ms=max_age)
+        seal = self._seal
+        rule = partial(take_due, mesh_id=mesh_id, now_ms=now_ms, limit=limit, max_age_ms=max_age, seal=seal)
         self._write(self._store.write_outbox, rule, taken)
 
     def _settle(self, settlements: Sequence[Settlement]) -> None:
@@ -285,6 +294,7 @@ class MeshRunner:
             self._tally.received(each)
         if stored:
             self._on_events([each.event for each in stored if each.event is not None])
+            self._on_told(stored)
             acks = [DeliveryAcked(each.delivery_id, each.status) for each in stored]
             self._step(self.machine.on_stored(acks, self._now()))
 

@@ -29,7 +29,7 @@ class _Inside(msgspec.Struct, frozen=True):
 def seal(message: Message, membership: Membership, random: Random) -> Sealed:
     """The message as the broker will carry it. Raises ``MeshKeyMissing`` while the member has no mesh key yet, and
     ``InvalidInput`` or ``PayloadTooLarge`` for metadata that no recipient would take."""
-    _check_meta(message.meta)
+    check_meta(message.meta)
     where = message.destination
     pubkey = membership.pubkey
     context = Context(where.mesh_id, where.kind, where.ref, pubkey, message.reply_to_id or "")
@@ -60,14 +60,14 @@ def open_sealed(message: SealedMessage, membership: Membership, seeds: Iterable[
             continue
         try:
             found = untrusted_json.decode(inside, _Inside)
-            _check_meta(found.meta)
+            check_meta(found.meta)
         except (msgspec.DecodeError, Refused):
             return None  # sealed by a member, but not by a program that speaks as ours do
         return Opened(found.body, found.meta)
     return None
 
 
-def _check_meta(meta: dict[str, Any]) -> None:
+def check_meta(meta: dict[str, Any]) -> None:
     """Judged by who sends it and again by who receives it, since a sender's program may be any."""
     check_metadata("meta", meta, SEALED_META_BYTES_MAX, field="meta")
 

@@ -57,6 +57,8 @@ class MeshTally:
 
     def received(self, received: Received) -> None:
         """A delivery was stored, or was known already."""
+        if received.waits:
+            return
         if received.event is None:
             self._tally.add(DEDUPE, self._mesh, "in")
         elif received.event.kind == "decrypt_failed":

@@ -8,11 +8,32 @@ import pytest
 from parley.core.clock import iso
 from parley.core.daemon_errors import InsufficientStorage
 from parley.core.errors import NotFound
+from parley.core.roster.heads import Head
 from parley.daemon.held import held_bytes
 from parley.daemon.hooks.rules import hooks_for
 from parley.daemon.inbox.events import DaemonEvent, append_event, events_after, newest_event, oldest_event, prune_events
-from parley.daemon.inbox.reading import Filter, mark_seen, message, messages_at, page, search, unseen_and_sealed
-from parley.daemon.inbox.receive import REOPENED_BYTES_MAX, Opener, Received, open_kept, receive
+from parley.daemon.inbox.reading import (
+    Filter,
+    mark_seen,
+    message,
+    messages_at,
+    newest_seq,
+    page,
+    search,
+    unseen_and_sealed,
+)
+from parley.daemon.inbox.receive import (
+    REOPENED_BYTES_MAX,
+    Opened,
+    Opener,
+    Outcome,
+    Received,
+    SealedMessage,
+    TurnedDown,
+    Waiting,
+    open_kept,
+    receive,
+)
 from parley.daemon.inbox.renewal import mark_renewed
 from parley.daemon.inbox.retention import (
     REMEMBERED_MS,
@@ -99,12 +120,51 @@ def test_what_cannot_be_opened_is_kept_flagged_and_acknowledged_as_such(inbox: a
 
 def test_what_was_kept_is_opened_when_a_key_arrives(inbox: apsw.Connection) -> None:
     arrive(inbox, push(1), opener=opens_nothing)
-    assert commit(inbox, lambda db: open_kept(db, opens_nothing, mesh_id="mesh_1", now_ms=NOW)) == ([], None)
-    ((event,), _) = commit(inbox, lambda db: open_kept(db, opens, mesh_id="mesh_1", now_ms=NOW))
+    assert commit(inbox, lambda db: open_kept(db, opens_nothing, mesh_id="mesh_1", now_ms=NOW)) == ([], None, [])
+    ((event,), *_) = commit(inbox, lambda db: open_kept(db, opens, mesh_id="mesh_1", now_ms=NOW))
     assert event.kind == "message_opened"
     assert bodies(inbox) == ["hello"]
     assert [each.body for each in search(inbox, "hello", Filter(), 10)] == ["hello"]
     assert arrive(inbox, push(2), row_id="in_2").status == "stored"
+
+
+def test_what_is_not_to_be_believed_is_kept_with_the_reason_and_not_shown_as_said(inbox: apsw.Connection) -> None:
+    received = arrive(inbox, push(1), opener=lambda message: TurnedDown("sender_removed"))
+    assert received.status == "stored"
+    assert received.event is not None
+    assert (received.event.kind, received.event.data["reason"]) == ("message_refused", "sender_removed")
+    (kept,) = page(inbox, Filter(), 10)
+    assert (kept.body, kept.refused) == (None, "sender_removed")
+    assert unseen_and_sealed(inbox) == (1, 0), "no key is missing"
+    assert commit(inbox, lambda db: open_kept(db, opens, mesh_id="mesh_1", now_ms=NOW)).events == []
+    again = arrive(inbox, push(2), opener=opens)
+    assert (again.status, again.event) == ("stored", None), "the same id is the same message"
+
+
+def test_what_waits_for_the_roster_is_shown_and_told_of_once_it_was_judged(inbox: apsw.Connection) -> None:
+    head = Head(9, "ab" * 32, "cd" * 64)
+    for number in (1, 2, 3):
+        received = arrive(inbox, push(number, f"m-{number}"), row_id=f"in_{number}", opener=lambda _: Waiting(head))
+        assert (received.status, received.event, received.waits, received.head) == ("stored", None, True, head)
+    assert page(inbox, Filter(), 10) == []
+    asked: list[bool] = []
+
+    def judges(message: SealedMessage) -> Outcome:
+        asked.append(message.again)
+        found: dict[str, Outcome] = {"m-1": Opened("hello", {}, head), "m-2": TurnedDown("lied"), "m-3": None}
+        return found[message.client_message_id] if message.again else Waiting(head)
+
+    waits = commit(inbox, lambda db: open_kept(db, judges, mesh_id="mesh_1", now_ms=NOW))
+    assert (waits.events, waits.heads) == ([], [("mem_alice", head)] * 3)
+    last = newest_seq(inbox)
+    judged = commit(inbox, lambda db: open_kept(db, judges, mesh_id="mesh_1", now_ms=NOW, judged_seq=last))
+    assert [each.kind for each in judged.events] == ["message", "message_refused", "decrypt_failed"]
+    assert [(each.body, each.refused) for each in reversed(page(inbox, Filter(), 10))] == [
+        ("hello", None),
+        (None, "lied"),
+        (None, None),
+    ]
+    assert asked == [False] * 3 + [True] * 3
 
 
 def test_much_that_was_kept_is_opened_in_parts(inbox: apsw.Connection) -> None:
@@ -113,7 +173,7 @@ def test_much_that_was_kept_is_opened_in_parts(inbox: apsw.Connection) -> None:
     parts: list[int] = []
     after: int | None = 0
     while after is not None:
-        events, after = commit(
+        events, after, _ = commit(
             inbox, lambda db, after=after: open_kept(db, opens, mesh_id="mesh_1", now_ms=NOW, after_seq=after, limit=5)
         )
         parts.append(len(events))

@@ -4,18 +4,40 @@ import apsw
 import pytest
 
 from parley.core.errors import ConfigInvalid
-from parley.daemon.outbox.accept import Destination
+from parley.daemon.outbox.accept import UNSEALED, Destination, Sealed, Taken, accept, message_fingerprint
 from parley.daemon.outbox.prune import _PRUNE, prune  # pyright: ignore[reportPrivateUsage]
 from parley.daemon.outbox.recover import BACKOFF_MS_MIN, recover
 from parley.daemon.outbox.requeue import drop
 from parley.daemon.outbox.rows import OutboxRow, by_client_id, counts, list_rows
-from parley.daemon.outbox.sending import RETRY_MS_MAX, BackOff, Dead, Done, Due, Settlement, settle, take_due
+from parley.daemon.outbox.sending import (
+    RETRY_MS_MAX,
+    SEAL_MS,
+    BackOff,
+    Dead,
+    Delay,
+    Done,
+    Due,
+    Hopeless,
+    Seal,
+    SealAgain,
+    Settlement,
+    hurry_unsealed,
+    settle,
+    take_due,
+)
 from parley.daemon.outbox.terms import DEFAULT_TERMS, HOUR_MS, Terms, max_age_hours, read_terms, write_terms
-from tests.daemon.world import BOB, DAY, NOW, commit, message, put
+from tests.daemon.world import ALICE, BOB, DAY, NOW, commit, message, put
 
 
-def take(outbox: apsw.Connection, *, mesh_id: str = "mesh_1", now_ms: int = NOW, limit: int = 10) -> Due:
-    return commit(outbox, lambda db: take_due(db, mesh_id, now_ms=now_ms, limit=limit, max_age_ms=DAY))
+def take(
+    outbox: apsw.Connection,
+    *,
+    mesh_id: str = "mesh_1",
+    now_ms: int = NOW,
+    limit: int = 10,
+    seal: Seal | None = None,
+) -> Due:
+    return commit(outbox, lambda db: take_due(db, mesh_id, now_ms=now_ms, limit=limit, max_age_ms=DAY, seal=seal))
 
 
 def settled(outbox: apsw.Connection, settlement: Settlement, *, now_ms: int = NOW) -> bool:
@@ -200,3 +222,62 @@ def test_rows_are_listed_and_counted_by_state(outbox: apsw.Connection) -> None:
         ("mesh_1", "pending"): 2,
         ("mesh_1", "inflight"): 1,
     }
+
+
+def sealing(row: OutboxRow) -> Sealed:
+    return Sealed(ALICE, b"sealed when sent:" + row.payload, 7, b"\7" * 32)
+
+
+def put_unsealed(db: apsw.Connection, client_id: str, *, in_flight: bool = False, seal: Seal | None = None) -> Taken:
+    asked = message(client_id)
+    fingerprint = message_fingerprint(asked)
+    ids = {"row_id": f"out_{client_id}", "now_ms": NOW}
+    return commit(db, lambda tx: accept(tx, asked, fingerprint, UNSEALED, **ids, in_flight=in_flight, seal=seal))
+
+
+def test_a_row_is_sealed_when_it_is_first_sent_and_repeats_those_bytes(outbox: apsw.Connection) -> None:
+    put_unsealed(outbox, "m-1")
+    (sent,) = take(outbox, seal=sealing).rows
+    assert (sent.sealed, sent.key_epoch, sent.sender_identity) == (b"sealed when sent:hello", 7, ALICE)
+    kept = row(outbox)
+    assert (kept.sealed, kept.wire_fingerprint, kept.status) == (sent.sealed, b"\7" * 32, "inflight")
+    settled(outbox, BackOff("m-1", NOW, "later"))
+    (again,) = take(outbox, seal=lambda row: Sealed(ALICE, b"other bytes", 8, b"\7" * 32)).rows
+    assert again.sealed == sent.sealed
+
+
+def test_a_row_that_cannot_be_sealed_yet_waits_and_is_hurried_on(outbox: apsw.Connection) -> None:
+    put_unsealed(outbox, "m-1")
+    waits = take(outbox, seal=lambda row: Delay("no key yet"))
+    assert (waits.rows, waits.next_ms) == ([], NOW + SEAL_MS)
+    kept = row(outbox)
+    assert (kept.status, kept.last_error, kept.attempts) == ("pending", "no key yet", 0)
+    assert take(outbox, seal=sealing).rows == []
+    assert commit(outbox, lambda db: hurry_unsealed(db, "mesh_1", now_ms=NOW)) == 1
+    assert len(take(outbox, seal=sealing).rows) == 1
+
+
+def test_a_row_that_can_never_be_sealed_dies_and_is_told_of(outbox: apsw.Connection) -> None:
+    put_unsealed(outbox, "m-1")
+    found = take(outbox, seal=lambda row: Hopeless("nobody there"))
+    assert (found.rows, found.hopeless) == ([], [Dead("m-1", "nobody there")])
+    kept = row(outbox)
+    assert (kept.status, kept.last_error) == ("dead", "nobody there")
+
+
+def test_what_the_broker_refused_for_its_key_is_sealed_again(outbox: apsw.Connection) -> None:
+    put_unsealed(outbox, "m-1")
+    take(outbox, seal=sealing)
+    assert settled(outbox, SealAgain("m-1", NOW, "another key"))
+    kept = row(outbox)
+    assert (kept.status, kept.sealed, kept.sender_identity, kept.key_epoch) == ("pending", b"", "", None)
+    (sent,) = take(outbox, seal=lambda row: Sealed(ALICE, b"other bytes", 8, b"\7" * 32)).rows
+    assert sent.sealed == b"other bytes"
+
+
+def test_a_row_that_is_sent_at_once_is_sealed_with_it_unless_it_has_to_wait(outbox: apsw.Connection) -> None:
+    taken = put_unsealed(outbox, "m-1", in_flight=True, seal=sealing)
+    assert (taken.row.status, taken.row.sealed, taken.state) == ("inflight", b"sealed when sent:hello", "queued")
+    waits = put_unsealed(outbox, "m-2", in_flight=True, seal=lambda row: Delay("no key yet"))
+    assert (waits.row.status, waits.row.sealed) == ("pending", b"")
+    assert row(outbox, "m-2").status == "pending"

@@ -14,10 +14,10 @@ from parley.wire.broker import DestinationKind, Priority
 _COLUMNS: Final = (
     "seq, id, mesh_id, client_message_id, broker_message_id, history_id, sender_id, sender_pubkey, sender_name,"
     " recipient_id, destination_kind, destination_ref, priority, reply_to_id, mentioned, body, meta, key_epoch,"
-    " accepted_at, received_at, seen_at"
+    " accepted_at, received_at, seen_at, refused"
 )
 _WHERE: Final = (
-    "(?1 IS NULL OR mesh_id = ?1) AND (?2 IS NULL OR received_at >= ?2)"
+    "waiting = 0 AND (?1 IS NULL OR mesh_id = ?1) AND (?2 IS NULL OR received_at >= ?2)"
     " AND (?3 IS NULL OR (destination_kind = 'topic' AND destination_ref = ?3))"
     " AND (?4 IS NULL OR sender_pubkey = ?4 OR sender_name = ?4) AND (?5 = 0 OR seen_at IS NULL)"
     " AND (?6 IS NULL OR seq < ?6)"
@@ -32,6 +32,7 @@ _ONE: Final = f"SELECT {_COLUMNS} FROM inbox WHERE id = ?"
 _BY_SEQ: Final = f"SELECT {_COLUMNS} FROM inbox WHERE seq IN (SELECT value FROM json_each(?))"
 _SEEN: Final = "UPDATE inbox SET seen_at = ? WHERE seen_at IS NULL AND id IN (SELECT value FROM json_each(?))"
 _COUNTS: Final = "SELECT unseen, sealed FROM held"
+_NEWEST: Final = "SELECT coalesce(max(seq), 0) FROM inbox"
 
 
 class InboxMessage(msgspec.Struct, frozen=True):
@@ -58,6 +59,8 @@ class InboxMessage(msgspec.Struct, frozen=True):
     accepted_at: str
     received_at: int
     seen_at: int | None
+    refused: str | None = None
+    """Why it is not shown as said."""
 
 
 Fits = Callable[[InboxMessage], bool]
@@ -124,6 +127,12 @@ def unseen_and_sealed(db: apsw.Connection) -> tuple[int, int]:
     """How many messages nobody has seen, and how many no key opens. It costs the same however many there are."""
     rows: list[Any] = db.execute(_COUNTS).fetchall()
     return int(rows[0][0]), int(rows[0][1])
+
+
+def newest_seq(db: apsw.Connection) -> int:
+    """The place of the message that arrived last."""
+    rows: list[Any] = db.execute(_NEWEST).fetchall()
+    return int(rows[0][0])
 
 
 def _values(wanted: Filter, limit: int) -> tuple[str | int | None, ...]:

@@ -68,6 +68,10 @@ class Sealed(msgspec.Struct, frozen=True):
     fingerprint: bytes
 
 
+UNSEALED: Final = Sealed("", b"", None, bytes(32))
+"""A message that is sealed when it is sent for the first time, for those who are members then."""
+
+
 class Taken(NamedTuple):
     """What the caller is told: the row as it stands, and the status of the answer."""
 
@@ -109,6 +113,17 @@ def sealed_fingerprint(message: Message, body: bytes, key_epoch: int | None) -> 
     return wire_fingerprint(frame, body)
 
 
+def with_seal(row: OutboxRow, sealed: Sealed) -> OutboxRow:
+    """The row with what was made of it."""
+    return replace(
+        row,
+        sender_identity=sealed.sender,
+        sealed=sealed.body,
+        key_epoch=sealed.key_epoch,
+        wire_fingerprint=sealed.fingerprint,
+    )
+
+
 def recognise(row: OutboxRow, mesh_id: str, fingerprint: bytes) -> Taken:
     """What a caller is told who comes with the id of this row. Raises ``IdempotencyKeyReused``."""
     same = row.mesh_id == mesh_id and row.request_fingerprint == fingerprint
@@ -141,18 +156,25 @@ def accept(
     row_id: str,
     now_ms: int,
     in_flight: bool = False,
+    seal: Callable[[OutboxRow], object] | None = None,
 ) -> Taken:
     """Inside the writer's transaction: the new row, or what the id means already. Raises ``IdempotencyKeyReused``.
 
-    A row that is to be sent as soon as it is on disk is ``in_flight`` from the start.
+    A row that is to be sent as soon as it is on disk is ``in_flight`` from the start. With ``seal`` it is sealed here
+    then; if it cannot be yet, it waits like any other.
     """
     row = _row(message, fingerprint, sealed, row_id, now_ms)
+    if in_flight and seal is not None and not row.sender_identity:
+        made = seal(row)
+        in_flight = isinstance(made, Sealed)
+        row = with_seal(row, made) if isinstance(made, Sealed) else row
     db.execute(_INSERT_NEW, _values(row, in_flight))
     if db.changes() == 0:
         known = by_client_id(db, message.client_message_id)
         assert known is not None
         return recognise(known, message.destination.mesh_id, fingerprint)
-    return Taken(replace(row, seq=db.last_insert_rowid()), 202, "queued", True)
+    row = replace(row, seq=db.last_insert_rowid(), status="inflight" if in_flight else "pending")
+    return Taken(row, 202, "queued", True)
 
 
 def insert(
