@@ -237,7 +237,7 @@ class Tap:
         for frame in self.said:
             kind, method = frame["type"], frame.get("method", "")
             name = f"{kind} {method}" if method else kind
-            if kind in ("hello", "negotiate", "send", "delivery_ack") or method in requests:
+            if kind in ("hello", "roster_hello", "negotiate", "send", "delivery_ack") or method in requests:
                 shapes.setdefault(name, Shape(MAPS)).add(frame)
         return {name: shape.seen() for name, shape in shapes.items()}
 

@@ -153,6 +153,7 @@ def _meshes(wire: Wire, world: World) -> None:
     wire.ask("GET /v1/mesh/safety", mesh="team", peer="bob")
     wire.ask("GET /v1/mesh/safety", mesh="team", peer="nobody")
     wire.queries("GET /v1/mesh/safety", {"mesh": "team", "peer": "bob"}, mesh="side", peer="nobody")
+    _rosters(wire, world)
     profile = {
         "status": "idle",
         "summary": "at work",
@@ -168,6 +169,29 @@ def _meshes(wire: Wire, world: World) -> None:
     wire.ask("POST /v1/profile", body=profile)
     wire.ask("GET /v1/peers")
     wire.queries("GET /v1/peers", mesh="nope")
+
+
+def _rosters(wire: Wire, world: World) -> None:
+    """What is said and shown in a mesh that its members decide about."""
+    founding = {"broker": world.process.http, "slug": "fourth", "name": "ann", "title": "Fourth", "creation_token": "t"}
+    wire.ask("POST /v1/mesh/found", body=founding)
+    wire.ask("POST /v1/mesh/found", body={**founding, "name": "Ann"})
+    wire.members("POST /v1/mesh/found", {**founding, "slug": "fifth"})
+    for path in ("info", "log"):
+        wire.ask(f"GET /v1/mesh/{path}", mesh="team")
+        wire.ask(f"GET /v1/mesh/{path}", mesh="nope")
+        wire.queries(f"GET /v1/mesh/{path}", {"mesh": "team"}, mesh="side")
+    wire.queries("GET /v1/mesh/log", {"mesh": "team"}, after="1", limit="1")
+    wire.ask("POST /v1/mesh/rename", body={"name": "ann", "mesh": "team"})
+    wire.ask("POST /v1/mesh/rename", body={"name": "bob", "mesh": "team"})
+    wire.members("POST /v1/mesh/rename", {"name": "ann", "mesh": "team"})
+    wire.ask("POST /v1/mesh/settle", body={"mesh": "team"})
+    wire.members("POST /v1/mesh/settle", {"mesh": "team"})
+    wire.ask("POST /v1/mesh/verify", body={"peer": "bob", "mesh": "team"})
+    wire.ask("POST /v1/mesh/verify", body={"peer": "bob", "mesh": "team", "confirm": True})
+    wire.members("POST /v1/mesh/verify", {"peer": "bob", "confirm": True, "mesh": "team"})
+    for slug in ("fourth", "fifth"):
+        wire.ask("POST /v1/mesh/forget", body={"mesh": slug})
 
 
 def _sessions(wire: Wire) -> None:

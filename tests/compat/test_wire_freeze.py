@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
+import httpx
 import pytest
 import typer
 
@@ -20,6 +21,7 @@ from parley.daemon.http.table import ENDPOINTS
 from parley.sandbox import missing
 from parley.wire.broker import FromBroker, FromDaemon
 from parley.wire.mesh_methods import METHODS, NOTICES
+from tests.broker.process import SECONDS
 from tests.compat import broker_wire, cli_wire, daemon_wire, roster_wire
 from tests.compat.broker_wire import Tap
 from tests.compat.contract import Shape, losses, members_of
@@ -28,7 +30,7 @@ from tests.daemon.homes import Home, Room, World, opened_room
 
 PROTOCOL = f"broker_protocol_{broker_wire.VERSION}"
 NEXT_PROTOCOL = f"broker_protocol_{roster_wire.VERSION}"
-REQUESTED = frozenset({"subscribe", "set_presence", "set_profile", "peers", "members"})
+REQUESTED = frozenset({"subscribe", "set_presence", "set_profile", "peers", "members", "roster_read", "keys"})
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +53,7 @@ def tap(world: World) -> Iterator[Tap]:
 @pytest.fixture(scope="module")
 def bob(world: World, tap: Tap) -> Home:
     """A member whose daemon reaches the broker through the tap, and of whom the others are told something."""
-    made = world.home("bob")
-    made.asks("mesh", "join", world.invite(), "--name", "bob")
-    memberships = made.folder / "memberships.json"
-    broker_url = json.loads(memberships.read_text())["meshes"][0]["broker_url"]
-    memberships.write_text(memberships.read_text().replace(broker_url, tap.url))
-    assert made.types("daemon", "up").code == 0
-    made.has_key()
+    made = _behind(world.home("bob"), world.invite(), "bob", tap)
     with made.client() as client:
         client.profile(status="idle", title="engineer")
     world.ann.asks("mesh", "create", "side", "--broker", world.process.http, "--name", "ann")
@@ -92,22 +88,56 @@ def test_a_brokers_protocol_is_as_daemons_know_it(world: World) -> None:
     held(PROTOCOL, broker_wire.broker_contract(world.process))
 
 
-def test_a_daemon_speaks_as_brokers_know_it(world: World, bob: Home, tap: Tap) -> None:
-    bob.types("daemon", "down")
-    bob.until_ended()
+@pytest.fixture
+def olden(room: Room) -> Iterator[tuple[Home, Home, Tap]]:
+    """A member of a mesh without a roster, the mesh's owner, and what the member's daemon says."""
+    asked = {"slug": "olden", "name": "olden"}
+    founded = httpx.post(f"{room.process.http}/v1/meshes", json=asked, timeout=SECONDS, trust_env=False)
+    elder = room.home("elder")
+    elder.asks("mesh", "join", founded.json()["invite"], "--name", "ann")
+    assert elder.types("daemon", "up").code == 0
+    elder.has_key()
+    with elder.client() as client:
+        invite = client.invite().invite
+    with Tap(room.process.url) as listening:
+        yield _behind(room.home("olden"), invite, "olden", listening), elder, listening
+
+
+def _behind(home: Home, invite: str, name: str, tap: Tap) -> Home:
+    home.asks("mesh", "join", invite, "--name", name)
+    memberships = home.folder / "memberships.json"
+    broker_url = json.loads(memberships.read_text())["meshes"][0]["broker_url"]
+    memberships.write_text(memberships.read_text().replace(broker_url, tap.url))
+    assert home.types("daemon", "up").code == 0
+    home.has_key()
+    return home
+
+
+def test_a_daemon_speaks_as_brokers_know_it(olden: tuple[Home, Home, Tap]) -> None:
+    held(f"{PROTOCOL}_daemon", _spoken(*olden))
+
+
+def test_a_daemon_speaks_the_second_version_as_brokers_know_it(world: World, bob: Home, tap: Tap) -> None:
+    held(f"{NEXT_PROTOCOL}_daemon", _spoken(bob, world.ann, tap))
+
+
+def _spoken(home: Home, ann: Home, tap: Tap) -> dict[str, Any]:
+    """What the daemon of a home says to its broker from a start on."""
+    home.types("daemon", "down")
+    home.until_ended()
     tap.said.clear()
-    assert bob.types("daemon", "up").code == 0
-    with bob.client() as client, world.ann.client() as other:
+    assert home.types("daemon", "up").code == 0
+    with home.client() as client, ann.client() as other:
         client.subscribe("tapped")
         client.profile(status="idle", title="engineer")
         client.peers()
         client.send("ann", "for ann")
         client.send("#tapped", "for the topic", mentions=[client.meshes().meshes[0].pubkey])
-        other.send("bob", "for bob", mesh="team")
-    world.ann.gets("for ann")
-    bob.gets("for bob")
-    bob.until(lambda _: any(each["type"] == "delivery_ack" for each in tap.said))
-    held(f"{PROTOCOL}_daemon", tap.seen(REQUESTED))
+        other.send(home.folder.name, "for the home")
+    ann.gets("for ann")
+    home.gets("for the home")
+    home.until(lambda _: any(each["type"] == "delivery_ack" for each in tap.said))
+    return tap.seen(REQUESTED)
 
 
 def test_every_frame_method_and_route_of_the_broker_is_frozen() -> None:

@@ -17,8 +17,9 @@ from parley.core.daemon_errors import MembershipLost
 from parley.daemon.inbox.events import events_after
 from parley.daemon.joining import create_mesh
 from parley.daemon.profile import read_own
+from parley.daemon.rosters.acts import rotate
+from parley.daemon.rosters.mesh import RosterMesh
 from parley.wire.broker import Notice
-from parley.wire.mesh_methods import rotation_bytes
 from tests.broker.process import Process, broker
 from tests.daemon.served_daemon import MakeServed, ServedDaemon
 
@@ -43,8 +44,9 @@ def slug(request: pytest.FixtureRequest) -> str:
 
 
 async def met(url: str, name: str, make_served: MakeServed) -> tuple[ServedDaemon, ServedDaemon]:
-    created = await create_mesh(url, name, name, None)
-    alice = await joined(make_served, "alice", created.invite)
+    alice = await make_served(name="alice", empty=True)
+    founded = await alice.unix.post("/v1/mesh/found", json={"broker": url, "slug": name, "name": "alice"})
+    assert founded.status_code == 200, founded.text
     bob = await joined(make_served, "bob", await invite(alice))
     return alice, bob
 
@@ -53,12 +55,19 @@ async def joined(make_served: MakeServed, name: str, text: str) -> ServedDaemon:
     served = await make_served(name=name, empty=True)
     answer = await served.unix.post("/v1/mesh/join", json={"invite": text, "name": name})
     assert answer.status_code == 200, answer.text
-    await served.until(lambda: bool(served.daemon.mesh(None).membership.mesh_keys))
+    await served.until(lambda: served.daemon.mesh(None).key_epoch is not None)
     return served
 
 
 async def invite(served: ServedDaemon) -> str:
     return (await served.unix.post("/v1/mesh/invite", json={})).json()["invite"]
+
+
+def roster_mesh(served: ServedDaemon) -> RosterMesh:
+    """The daemon's only mesh."""
+    mesh = served.daemon.mesh(None)
+    assert isinstance(mesh, RosterMesh)
+    return mesh
 
 
 async def sends(served: ServedDaemon, to: str, message: str, **more: object) -> None:
@@ -148,8 +157,7 @@ async def test_a_roster_is_stale_until_the_broker_has_answered_also_when_it_answ
 ) -> None:
     """Otherwise a name would mean who had it before, to whoever sends while the answer is on its way."""
     alice, _ = pair
-    mesh = alice.daemon.mesh(None)
-    changed = Notice("member_keypair_rotated", {"member_id": "mem_other"})
+    mesh = roster_mesh(alice)
     ask, asked, answered = mesh.runner.ask, asyncio.Event(), asyncio.Event()
 
     async def held_back(method: str, params: dict[str, Any] | None = None) -> Any:
@@ -160,7 +168,7 @@ async def test_a_roster_is_stale_until_the_broker_has_answered_also_when_it_answ
 
     while mesh.roster_stale:
         await mesh.read_roster()  # the word of bob's coming may still be on its way
-    mesh._heed(changed)
+    mesh._heed(Notice("roster_head", {"n": mesh.copy.n + 1}))
     monkeypatch.setattr(mesh.runner, "ask", held_back)
     reading = asyncio.create_task(mesh.read_roster())
     await asked.wait()
@@ -172,7 +180,7 @@ async def test_a_roster_is_stale_until_the_broker_has_answered_also_when_it_answ
     async def refused(method: str, params: dict[str, Any] | None = None) -> Any:
         raise MembershipLost("no")
 
-    mesh._heed(changed)
+    mesh._heed(Notice("roster_head", {"n": mesh.copy.n + 1}))
     monkeypatch.setattr(mesh.runner, "ask", refused)
     with pytest.raises(MembershipLost):
         await mesh.read_roster()
@@ -297,12 +305,11 @@ async def test_a_daemon_that_died_while_its_key_was_replaced_goes_on_with_the_ne
 ) -> None:
     """The broker knows the new key, the daemon only that there was to be one. What it takes until then is not lost."""
     alice, bob = pair
-    mesh = bob.daemon.mesh(None)
+    mesh = roster_mesh(bob)
     seed = sealing.new_key(secrets.token_bytes)
     pubkey = sealing.public_key(seed).hex()
-    signature = sealing.sign(seed, rotation_bytes(mesh.mesh_id, mesh.membership.member_id, pubkey)).hex()
     bob.daemon.memberships.put(replace(mesh.membership, next_seed=seed.hex()))
-    await mesh.runner.ask("rotate_key", {"pubkey": pubkey, "signature": signature})
+    await mesh.do(rotate(seed, compromised=False))
     await bob.close()
     again = await make_served(name="bob", empty=True)
     await sends(again, "*", "sealed under the old key, perhaps")

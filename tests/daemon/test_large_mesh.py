@@ -11,8 +11,9 @@ from parley.core.clock import SystemClock
 from tests.broker.driven_mesh import pubkey_of
 from tests.broker.process import broker
 from tests.conformance.broker.circle import join_many
+from tests.daemon.older_mesh import met
 from tests.daemon.served_daemon import MakeServed, ServedDaemon
-from tests.daemon.test_exchange import invite, joined, met, sends
+from tests.daemon.test_exchange import invite, joined, sends
 
 LEFT, ACTIVE = 18_000, 2_500
 

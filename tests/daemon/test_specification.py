@@ -14,9 +14,10 @@ from tests.broker.process import Person, broker, connected
 from tests.daemon.http.test_rest import begun
 from tests.daemon.http.test_stream import arrive
 from tests.daemon.machines import DEDUPE, FEATURES
+from tests.daemon.older_mesh import met
 from tests.daemon.scripted_broker import scripted_broker
 from tests.daemon.served_daemon import BOB, MakeServed, ServedDaemon
-from tests.daemon.test_exchange import invite, met, sends
+from tests.daemon.test_exchange import invite, sends
 from tests.daemon.world import push
 
 LARGEST = 10_000_000

@@ -13,7 +13,7 @@ from parley.core.daemon_settings import daemon_setting_specs
 from parley.core.registry import registry
 from parley.serve.http import HEAD_BYTES_MAX, IDLE_LOOKS, HttpConnection
 from parley.workspace.config import parse_settings
-from scripts.docs import command_helps
+from scripts.docs import ROOT, command_helps
 from tests.docs.markdown import NAMES, blocks, document, prose
 
 PUBLIC = registry()
@@ -105,3 +105,10 @@ def test_settings_that_are_shown_are_valid(name: str) -> None:
     for block in blocks(document(name)):
         if block.language == "toml":
             parse_settings(tomllib.loads(block.text))
+
+
+def test_each_promise_about_meshes_names_a_test_that_there_is() -> None:
+    there = set(re.findall(r"def (test_\w+)", (ROOT / "tests/daemon/test_trust.py").read_text(encoding="utf-8")))
+    named = set(re.findall(r"`(test_\w+)`", document("docs/security.md")))
+    assert len(named) >= 11
+    assert named - there == set()

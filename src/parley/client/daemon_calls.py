@@ -228,6 +228,19 @@ def meshes(_caller: Caller) -> Call[answers.MeshStates]:
     return Call("GET", "/v1/meshes", answers.MeshStates)
 
 
+def found(
+    _caller: Caller,
+    broker: str,
+    slug: str,
+    name: str,
+    *,
+    title: str | None = None,
+    creation_token: str | None = None,
+) -> Call[answers.MeshState]:
+    """Founds a mesh that a broker carries."""
+    return _post("/v1/mesh/found", answers.MeshState, requests.Found(broker, slug, name, title, creation_token))
+
+
 def join(_caller: Caller, invite: str, name: str) -> Call[answers.MeshState]:
     """Becomes a member of a mesh by an invite."""
     return _post("/v1/mesh/join", answers.MeshState, requests.Join(invite, name))
@@ -261,6 +274,35 @@ def forget(_caller: Caller, mesh: str | None = None) -> Call[answers.MeshLeft]:
 def rotate_keypair(_caller: Caller, mesh: str | None = None) -> Call[answers.KeyRotated]:
     """Replaces the member's key."""
     return _post("/v1/mesh/rotate-keypair", answers.KeyRotated, requests.OfMesh(mesh))
+
+
+def mesh_info(_caller: Caller, mesh: str | None = None) -> Call[answers.MeshInfo]:
+    """How a mesh's roster stands: its end, who has confirmed it last, owners, and what is owed."""
+    return Call("GET", f"/v1/mesh/info{query_text(mesh=mesh)}", answers.MeshInfo)
+
+
+def mesh_log(
+    _caller: Caller, mesh: str | None = None, *, after: int | None = None, limit: int | None = None
+) -> Call[answers.MeshLog]:
+    """What was said in a mesh's roster: who let whom in, and when."""
+    return Call("GET", f"/v1/mesh/log{query_text(mesh=mesh, after=after, limit=limit)}", answers.MeshLog)
+
+
+def rename(_caller: Caller, name: str, mesh: str | None = None) -> Call[answers.MemberRenamed]:
+    """Goes by another name in a mesh."""
+    return _post("/v1/mesh/rename", answers.MemberRenamed, requests.Rename(name, mesh))
+
+
+def settle(_caller: Caller, mesh: str | None = None) -> Call[answers.MeshSettled]:
+    """Says which of two rosters counts: the one that the broker serves now. An owner's to do."""
+    return _post("/v1/mesh/settle", answers.MeshSettled, requests.OfMesh(mesh))
+
+
+def verify(
+    _caller: Caller, peer: str, mesh: str | None = None, *, confirm: bool = False
+) -> Call[answers.MemberVerified]:
+    """The number that two members compare; with ``confirm`` it is remembered that they have."""
+    return _post("/v1/mesh/verify", answers.MemberVerified, requests.Verify(peer, confirm, mesh))
 
 
 def safety_number(_caller: Caller, peer: str, mesh: str | None = None) -> Call[answers.SafetyNumber]:

@@ -80,6 +80,15 @@ class MeshState(msgspec.Struct, frozen=True, kw_only=True):
     inline_bytes_max: int
     max_age_hours: float
     features: list[str]
+    fingerprint: str = ""
+    """Of the mesh's roster; empty for a mesh that is older than rosters."""
+    split: bool = False
+    key_owed: bool = False
+    single_owner: bool = False
+    upgrade_needed: bool = False
+    restoring: bool = False
+    confirmed_at: str | None = None
+    """When a peer last had the same roster."""
 
 
 class MeshStates(msgspec.Struct, frozen=True):
@@ -168,6 +177,8 @@ class InboxItem(msgspec.Struct, frozen=True):
     recipient_kind: Literal["member", "session"]
     recipient_session: str | None
     sender_session: SenderSession | None
+    refused: str | None = None
+    """Why the message is not shown as said, if it is not: its sender was removed, or did not sign it."""
 
 
 class InboxPage(msgspec.Struct, frozen=True):
@@ -380,6 +391,84 @@ class InviteMade(msgspec.Struct, frozen=True):
     invite: str
     invite_id: str
     expires_at: str
+
+
+class HeadShown(msgspec.Struct, frozen=True):
+    """An entry of a roster, by number and hash."""
+
+    n: int
+    hash: str
+
+
+class MeshInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """``GET /v1/mesh/info``"""
+
+    mesh: str
+    fingerprint: str
+    head: HeadShown
+    """The newest entry of the roster that the daemon has."""
+    confirmed_n: int | None
+    confirmed_by: str | None
+    confirmed_at: str | None
+    """Up to which entry a peer has the same roster, which one said so last, and when."""
+    owners: list[str]
+    members: int
+    key_epoch: int
+    key_owed: bool
+    """Whether a new key is to be made, or has not arrived here."""
+    single_owner: bool
+    upgrade_needed: bool
+    restoring: bool
+    split: HeadShown | None
+    """What the broker has signed although it is not on this roster, if it has."""
+
+
+class LogEntry(msgspec.Struct, frozen=True):
+    """An entry of a roster: who said what, and whom it is about."""
+
+    n: int
+    at: str
+    kind: str
+    by: str
+    about: list[str]
+    hash: str
+
+
+class MeshLog(msgspec.Struct, frozen=True):
+    """``GET /v1/mesh/log``, in the roster's order."""
+
+    mesh: str
+    entries: list[LogEntry]
+
+
+class MeshSettled(msgspec.Struct, frozen=True):
+    """``POST /v1/mesh/settle``"""
+
+    mesh: str
+    changed: bool
+    removed: list[str]
+    """Whom the branch that has lost had removed, and who therefore was removed again."""
+
+
+class MemberRenamed(msgspec.Struct, frozen=True):
+    """``POST /v1/mesh/rename``"""
+
+    mesh: str
+    member_id: str
+    display_name: str
+
+
+class MemberVerified(msgspec.Struct, frozen=True):
+    """``POST /v1/mesh/verify``"""
+
+    mesh: str
+    peer: str
+    pubkey: str
+    safety_number: str
+    verified_at: str | None
+    """When the numbers of this very key were compared; None if they were not."""
+    key_changed: bool
+    """Whether the member had another key when they were compared."""
 
 
 class MeshLeft(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from parley.core import limits
 from parley.wire.broker import REFERENCE_PATTERN, Key, Presence, Priority
-from parley.wire.mesh_http import DisplayName
+from parley.wire.mesh_http import DisplayName, Slug
 from parley.wire.mesh_methods import Topic
 from parley.wire.requests import ClientKey, Id
 
@@ -109,6 +109,32 @@ class MeshCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
     method: str
     params: dict[str, Any] = {}
+    mesh: str | None = None
+
+
+class Found(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``POST /v1/mesh/found``"""
+
+    broker: Annotated[str, Meta(min_length=1, max_length=limits.INVITE_TEXT_CHARS_MAX)]
+    slug: Slug
+    name: str
+    title: DisplayName | None = None
+    creation_token: str | None = None
+
+
+class Rename(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``POST /v1/mesh/rename``"""
+
+    name: str
+    mesh: str | None = None
+
+
+class Verify(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``POST /v1/mesh/verify``"""
+
+    peer: str
+    confirm: bool = False
+    """Whether the numbers were compared and are the same."""
     mesh: str | None = None
 
 

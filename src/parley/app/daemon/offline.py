@@ -1,7 +1,7 @@
 """What is done while the daemon does not run, under its lock: accept the machine, recover, make and join meshes."""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -18,12 +18,14 @@ from parley.daemon.config import load_daemon_settings
 from parley.daemon.databases import open_both
 from parley.daemon.home import prepare_home
 from parley.daemon.identity import this_host, write_record
-from parley.daemon.joining import create_mesh, join_mesh
+from parley.daemon.joining import join_mesh
 from parley.daemon.memberships import Membership, Memberships
 from parley.daemon.outbox.rows import counts
+from parley.daemon.rosters.founding import found_mesh, join_roster
 from parley.daemon.salvage import Salvaged, salvage
 from parley.daemon.unix_socket import refuse_listening
 from parley.wire.daemon_home import DaemonHome, daemon_home
+from parley.wire.roster_invites import is_roster_invite
 
 
 @contextmanager
@@ -103,9 +105,17 @@ def _mended(found: Salvaged | None) -> dict[str, Any]:
 
 
 def make_mesh(broker_url: str, slug: str, title: str, name: str, token: str | None) -> dict[str, Any]:
-    """Makes a mesh on a broker, and joins it as its owner."""
-    created = asyncio.run(create_mesh(broker_url, slug, title, token))
-    return {**join(created.invite, name), "created": True}
+    """Founds a mesh that a broker carries: through the daemon if it runs, else under its lock, for its next start."""
+    from parley.client.daemon import DaemonClient
+
+    if is_running():
+        with suppress(DaemonNotRunning), DaemonClient() as client:
+            found = client.found(broker_url, slug, name, title=title, creation_token=token)
+            return {**msgspec.to_builtins(found), "created": True}
+    return {
+        **_added(lambda _: found_mesh(broker_url, slug, title, name, token, SystemClock().now_ms())),
+        "created": True,
+    }
 
 
 def join(invite: str, name: str) -> dict[str, Any]:
@@ -115,12 +125,18 @@ def join(invite: str, name: str) -> dict[str, Any]:
     if is_running():
         with suppress(DaemonNotRunning), DaemonClient() as client:
             return msgspec.to_builtins(client.join(invite, name))
+    clock = SystemClock()
+    if is_roster_invite(invite):
+        return _added(lambda known: join_roster(invite, name, known=known, now_ms=clock.now_ms))
+    return _added(lambda known: join_mesh(invite, name, known=known, now_ms=clock.now_ms()))
+
+
+def _added(made: Callable[[list[Membership]], Coroutine[Any, Any, Membership]]) -> dict[str, Any]:
+    """A membership that is made and written down while nobody else has the folder."""
     with alone() as home:
         memberships = Memberships(home.memberships)
         memberships.load()
-        membership = asyncio.run(join_mesh(invite, name, known=memberships.all(), now_ms=SystemClock().now_ms()))
-        membership = memberships.add(membership)
-    return view(membership)
+        return view(memberships.add(asyncio.run(made(memberships.all()))))
 
 
 def leave(mesh: str | None, *, only_here: bool) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 from typing import Annotated, Any, Literal
 
 import typer
@@ -10,6 +11,7 @@ from parley.cli.call import Call, command, group, load_app
 from parley.cli.commands.daemon.options import MeshOption, daemon_client
 from parley.cli.plain import plain
 from parley.core.exits import Exit
+from parley.wire.daemon_answers import MeshInfo
 
 app = group("Make, join and look after meshes.")
 
@@ -17,6 +19,7 @@ _NameOption = Annotated[str | None, typer.Option("--name", metavar="NAME", help=
 _MemberArgument = Annotated[str, typer.Argument(metavar="MEMBER", help="A name, a key or a member's id.")]
 _Role = Literal["owner", "admin", "member"]
 TOKEN_VARIABLE = "PARLEY_CREATION_TOKEN"
+NAME_CHARS = 32
 
 
 @command(app, "create")
@@ -27,7 +30,7 @@ def create(
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What the mesh is for.")] = None,
     name: _NameOption = None,
 ) -> None:
-    """Make a mesh on a broker, and join it as its owner.
+    """Found a mesh, of which you are the owner, and have a broker carry it.
 
     The broker's creation token is read from PARLEY_CREATION_TOKEN, unless the broker lets everybody create.
     """
@@ -349,6 +352,122 @@ def leave(
         call.out.line(f"{found['mesh']} is forgotten here." if local else f"No longer a member of {found['mesh']}.")
 
 
+@command(app, "info")
+def info(call: Call, mesh: MeshOption = None) -> int:
+    """Show how the mesh's roster stands: its fingerprint, its end, who has confirmed it last, owners and keys owed.
+
+    Exits with 5 if the broker has shown different members different rosters.
+    """
+    with daemon_client() as client:
+        found = client.mesh_info(mesh)
+    code = Exit.OK if found.split is None else Exit.DAMAGE
+    if call.json:
+        call.out.data(plain(found))
+        return code
+    call.out.line(f"mesh: {found.mesh}, {found.members} {'member' if found.members == 1 else 'members'}")
+    call.out.line(f"fingerprint: {found.fingerprint}")
+    call.out.line(f"head: {found.head.n} {found.head.hash}")
+    if found.confirmed_by is None:
+        call.out.line("confirmed: not yet; the next message of a member does")
+    else:
+        call.out.line(f"confirmed: up to {found.confirmed_n}, by {found.confirmed_by} at {found.confirmed_at}")
+    call.out.line(f"owners: {', '.join(found.owners)}")
+    call.out.line(f"key epoch: {found.key_epoch}{', a new key is owed' if found.key_owed else ''}")
+    for note in _notes(found):
+        call.out.note(note)
+    return code
+
+
+@command(app, "log")
+def log_(
+    call: Call,
+    after: Annotated[int | None, typer.Option("--after", min=0, metavar="NUMBER", help="Only what follows it.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="So many entries at most.")] = 100,
+    mesh: MeshOption = None,
+) -> None:
+    """Show what was said in a mesh's roster: who let whom in, who removed whom, and when."""
+    with daemon_client() as client:
+        found = client.mesh_log(mesh, after=after, limit=limit)
+    if call.json:
+        call.out.data(plain(found), rows="entries")
+        return
+    rows = [(str(each.n), each.at, each.by, each.kind, ", ".join(each.about)) for each in found.entries]
+    call.out.table(["number", "at", "by", "what", "about"], rows, empty="Nothing was said after it.")
+
+
+@command(app, "rename")
+def rename(
+    call: Call,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits, '.', '_' and '-'.")],
+    mesh: MeshOption = None,
+) -> None:
+    """Go by another name. Nobody else can take the old one for 30 days."""
+    with daemon_client() as client:
+        found = client.rename(name, mesh)
+    if call.json:
+        call.out.data(plain(found))
+    else:
+        call.out.line(f"You are {found.display_name} in {found.mesh} now.")
+
+
+@command(app, "settle")
+def settle(call: Call, mesh: MeshOption = None) -> None:
+    """Say which roster counts, after the broker has shown different ones: the one that it serves now.
+
+    Only an owner can. Whom the other one had removed is removed again.
+    """
+    with daemon_client() as client:
+        found = client.settle(mesh)
+    if call.json:
+        call.out.data(plain(found))
+    elif not found.changed:
+        call.out.line("There is nothing to be settled.")
+    else:
+        also = f" Removed again: {', '.join(found.removed)}." if found.removed else ""
+        call.out.line(f"{found.mesh} goes on with the roster that its broker serves.{also}")
+
+
+@command(app, "verify")
+def verify(
+    call: Call,
+    member: _MemberArgument,
+    confirm: Annotated[bool, typer.Option("--confirm", help="The numbers are the same; remember that.")] = False,
+    mesh: MeshOption = None,
+) -> int:
+    """Show the number that you and a member compare aloud, and whether you have. Exits with 5 if its key has changed
+    since.
+    """
+    with daemon_client() as client:
+        found = client.verify(member, mesh, confirm=confirm)
+    changed = found.key_changed and not confirm
+    if call.json:
+        call.out.data(plain(found))
+    else:
+        call.out.line(found.safety_number)
+        if changed:
+            call.out.note(f"{found.peer} HAS ANOTHER KEY than when you compared. Compare again before you trust it.")
+        elif found.verified_at is not None:
+            call.out.line(f"Compared at {found.verified_at}.")
+        else:
+            call.out.note("Not compared yet. If both of you see this number, add --confirm.")
+    return Exit.DAMAGE if changed else Exit.OK
+
+
+def _notes(found: MeshInfo) -> list[str]:
+    """What people should know of a roster that is not as it should be."""
+    split = found.split
+    return [
+        text
+        for is_so, text in (
+            (split is not None, "The broker has shown different rosters; nothing is sent until an owner settles it."),
+            (found.restoring, "The broker was restored from a backup and waits for an owner's daemon."),
+            (found.upgrade_needed, "The mesh has rules that this Parley does not know; upgrade it."),
+            (found.single_owner, "There is a single owner, whose lost key would be final; make somebody else one."),
+        )
+        if is_so
+    ]
+
+
 @command(app, "safety")
 def safety(call: Call, member: _MemberArgument, mesh: MeshOption = None) -> None:
     """Show the number that you and a member compare aloud, to know that nobody stands between you."""
@@ -388,4 +507,7 @@ def _joined(call: Call, found: dict[str, Any]) -> None:
 
 
 def _name(given: str | None) -> str:
-    return given or getpass.getuser()
+    """What somebody is called who says nothing: the name of the account, in the characters that a name may have."""
+    if given is not None:
+        return given
+    return re.sub(r"[^a-z0-9._-]", "-", getpass.getuser().lower()).lstrip("._-")[:NAME_CHARS] or "member"

@@ -10,10 +10,13 @@ from parley.core.clock import iso
 from parley.core.daemon_errors import DestinationUnknown, MeshUnreachable
 from parley.core.errors import InvalidInput, NotFound, ParleyError
 from parley.daemon.http.door import session_of
+from parley.daemon.http.rosters import invite_to, said
 from parley.daemon.joining import join_mesh, make_invite
-from parley.daemon.profile import opened
 from parley.daemon.reload import reload
 from parley.daemon.roster import list_all, resolve
+from parley.daemon.rosters.founding import join_roster
+from parley.daemon.rosters.mesh import RosterMesh
+from parley.daemon.rosters.standing import standing_of
 from parley.daemon.rotation import rotate_keypair
 from parley.daemon.sessions import Session
 from parley.serve.endpoint import Answer, Call
@@ -36,6 +39,7 @@ from parley.wire.daemon_answers import (
 )
 from parley.wire.daemon_requests import Join, MakeInvite, MeshCall, OfMesh, Profile, Register, TopicName
 from parley.wire.mesh_methods import METHODS
+from parley.wire.roster_invites import is_roster_invite
 
 if TYPE_CHECKING:
     from parley.daemon.daemon import Daemon
@@ -55,7 +59,6 @@ async def get_meshes(daemon: "Daemon", call: Call) -> Answer:
 def mesh_view(mesh: "Mesh") -> MeshState:
     """A mesh as its user sees it, without secrets."""
     membership, runner = mesh.membership, mesh.runner
-    newest = membership.newest_key
     judged, lost = runner.machine.link.judged, runner.machine.link.lost
     return MeshState(
         mesh_id=membership.mesh_id,
@@ -69,13 +72,27 @@ def mesh_view(mesh: "Mesh") -> MeshState:
         ended=None if runner.ended is None else membership.ended,
         lost=None if lost is None else ConnectionLost(iso(lost.since_ms), lost.reason),
         joined_at=membership.joined_at,
-        key_epoch=None if newest is None else newest.epoch,
+        key_epoch=mesh.key_epoch,
         lag_ms=mesh.lag_ms,
         in_flight=runner.machine.drain.in_flight,
         inline_bytes_max=runner.terms.inline_bytes_max,
         max_age_hours=runner.terms.max_age_ms / 3_600_000,
         features=[] if judged is None else list(judged.active),
+        **_roster_view(mesh),
     )
+
+
+def _roster_view(mesh: "Mesh") -> dict[str, Any]:
+    if not isinstance(mesh, RosterMesh):
+        return {}
+    shown = standing_of(mesh.copy, mesh.membership.member_id, mesh.held())
+    confirmed = mesh.copy.marks.confirmed
+    return {
+        **shown._asdict(),
+        "fingerprint": mesh.copy.fingerprint,
+        "restoring": mesh.standing.restoring,
+        "confirmed_at": None if confirmed is None else iso(confirmed.at),
+    }
 
 
 async def get_peers(daemon: "Daemon", call: Call) -> Answer:
@@ -99,14 +116,19 @@ async def _peers_of(mesh: "Mesh") -> list[Peer] | None:
     try:
         async with asyncio.timeout(PEERS_SECONDS):
             told = await list_all(mesh.runner.ask, "peers", "peers")
+        if mesh.roster.signed:
+            told = [each for each in told if str(each.get("member_id")) in mesh.roster.addresses]
         return [_peer_view(peer, mesh) for peer in told]
     except (MeshUnreachable, TimeoutError):
         return None
 
 
 def _peer_view(peer: dict[str, Any], mesh: "Mesh") -> Peer:
-    """A peer with what it tells of itself, opened."""
-    words = opened(mesh.membership, str(peer.get("member_id")), peer.get("profile"))
+    """A peer with what it tells of itself, opened. Who it is, a roster tells, and a broker only where there is none."""
+    words = mesh.open_profile(str(peer.get("member_id")), peer.get("profile"))
+    known = mesh.roster.addresses.get(str(peer.get("member_id")))
+    if mesh.roster.signed and known:
+        peer = {**peer, "display_name": known[0].display_name, "pubkey": known[0].pubkey, "role": known[0].role}
     names = {"displayName": peer.get("display_name"), "memberPubkey": peer.get("pubkey"), "mesh": mesh.slug}
     return _read({**peer, **words, **names}, Peer)
 
@@ -165,6 +187,10 @@ async def post_call(daemon: "Daemon", call: Call) -> Answer:
     if "member" in params:
         of_gone = body.method == "unban"
         params["member_id"] = await member_id_of(mesh, str(params.pop("member")), of_gone=of_gone)
+    if isinstance(mesh, RosterMesh):
+        answer = await said(daemon, mesh, body.method, params)
+        if answer is not None:
+            return Answer(200, {"mesh": mesh.slug, **answer})
     if body.method == "members" and not params:
         return Answer(200, {"mesh": mesh.slug, "members": await everybody(mesh)})
     if body.method == "leave":
@@ -231,13 +257,15 @@ async def member_id_of(mesh: "Mesh", name: str, *, of_gone: bool = False) -> str
         if len(gone) != 1:
             raise
         return gone[0].member_id
-    return next(peer.member_id for peer in mesh.roster.active() if peer.pubkey == key)
+    return next(peer.member_id for peer in mesh.roster.active() if key in (peer.pubkey, peer.member_id))
 
 
 async def post_invite(daemon: "Daemon", call: Call) -> Answer:
     body = cast("MakeInvite", call.body)
     mesh = daemon.mesh(body.mesh)
     await mesh.tried(TRIED_SECONDS)  # an owner's first invite is often asked for as soon as there is a daemon
+    if isinstance(mesh, RosterMesh):
+        return Answer(200, await invite_to(daemon, mesh, body))
     text, invite = make_invite(
         mesh.membership, role=body.role, uses=body.uses, hours=body.hours, now_ms=daemon.clock.now_ms()
     )
@@ -248,10 +276,15 @@ async def post_invite(daemon: "Daemon", call: Call) -> Answer:
 async def post_join(daemon: "Daemon", call: Call) -> Answer:
     body = cast("Join", call.body)
     known, now_ms = daemon.memberships.all(), daemon.clock.now_ms()
-    membership = await join_mesh(body.invite, body.name, known=known, now_ms=now_ms, ephemeral=daemon.ephemeral)
+    if is_roster_invite(body.invite):
+        clock, brief = daemon.clock.now_ms, daemon.ephemeral
+        membership = await join_roster(body.invite, body.name, known=known, now_ms=clock, ephemeral=brief)
+    else:
+        membership = await join_mesh(body.invite, body.name, known=known, now_ms=now_ms, ephemeral=daemon.ephemeral)
     membership = daemon.memberships.add(membership)
     mesh = daemon.meshes.get(membership.mesh_id)
-    if mesh is None or mesh.runner.ended is not None or mesh.runner.member.pubkey != membership.pubkey:
+    served = None if mesh is None or mesh.runner.ended is not None else mesh.runner.member
+    if mesh is None or served is None or (served.member_id, served.pubkey) != (membership.member_id, membership.pubkey):
         await daemon.detach(membership.mesh_id)
         mesh = daemon.attach(membership)
     return Answer(200, mesh_view(mesh))
@@ -267,6 +300,7 @@ async def get_safety(daemon: "Daemon", call: Call) -> Answer:
     peer = call.query.get("peer", "")
     await mesh.read_roster()
     key = resolve(peer, [mesh.roster]).ref
+    key = mesh.roster.addresses[key][0].pubkey if mesh.roster.signed else key
     number = sealing.safety_number(bytes.fromhex(mesh.membership.pubkey), bytes.fromhex(key))
     return Answer(200, SafetyNumber(mesh.slug, peer, key, number))
 

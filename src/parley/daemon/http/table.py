@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from parley.core.broker_errors import (
+    CreationRefused,
     InviteRefused,
     MembershipEnded,
     NoRoster,
     NoSuchDestination,
     NotAllowed,
     QuotaExceeded,
+    RosterRefused,
+    RosterTooSoon,
 )
 from parley.core.daemon_errors import (
     DaemonBusy,
@@ -24,16 +27,18 @@ from parley.core.daemon_errors import (
     MeshRequired,
     MeshUnreachable,
     MetaKeyRepeated,
+    NameTaken,
     NoMeshJoined,
     OutboxConflict,
+    RosterSplit,
     RowNotFound,
     RowSpent,
     TokenInQuery,
     TooManyStreams,
 )
 from parley.core.errors import CursorExpired, IdempotencyKeyReused, NotFound, PayloadTooLarge
-from parley.core.limits import INBOX_WAIT_SECONDS_MAX, VERSION_MAX
-from parley.daemon.http import about, meshes, messages, stream
+from parley.core.limits import INBOX_WAIT_SECONDS_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, VERSION_MAX
+from parley.daemon.http import about, meshes, messages, rosters, stream
 from parley.daemon.outbox.rows import STATUSES
 from parley.serve.endpoint import Answer, Call, Endpoint, Param
 from parley.serve.openapi import About, openapi_document
@@ -308,7 +313,7 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         meshes.post_join,
         "become a member by an invite",
         {200: answers.MeshState},
-        (MeshUnreachable, InviteRefused, QuotaExceeded),
+        (MeshUnreachable, InviteRefused, NameTaken, QuotaExceeded),
         body=requests.Join,
     ),
     Endpoint(
@@ -326,8 +331,69 @@ ENDPOINTS: "Final[tuple[Endpoint[Daemon], ...]]" = (
         meshes.post_call,
         "call a method of the broker",
         {200: dict},
-        (*_BROKER_ERRORS, NotFound, DestinationUnknown, NotAllowed, NoSuchDestination, NoRoster, InviteRefused),
+        (
+            *(*_BROKER_ERRORS, NotFound, DestinationUnknown, NotAllowed, NoSuchDestination, NoRoster, InviteRefused),
+            *(RosterRefused, RosterSplit, RosterTooSoon),
+        ),
         body=requests.MeshCall,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/mesh/found",
+        rosters.post_found,
+        "found a mesh, and have a broker carry it",
+        {200: answers.MeshState},
+        (MeshUnreachable, CreationRefused, QuotaExceeded),
+        body=requests.Found,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/mesh/info",
+        rosters.get_info,
+        "how a mesh's roster stands",
+        {200: answers.MeshInfo},
+        (*_MESH_ERRORS, MeshUnreachable, NoRoster),
+        (_MESH,),
+    ),
+    Endpoint(
+        "GET",
+        "/v1/mesh/log",
+        rosters.get_log,
+        "who let whom in, and what else was said in a mesh's roster",
+        {200: answers.MeshLog},
+        (*_MESH_ERRORS, MeshUnreachable, NoRoster),
+        (
+            _MESH,
+            Param("after", "integer", "the number of an entry: only those that follow it", -1, -1, VERSION_MAX),
+            Param("limit", "integer", "entries", PAGE_LIMIT_DEFAULT, 1, PAGE_LIMIT_MAX),
+        ),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/mesh/rename",
+        rosters.post_rename,
+        "go by another name in a mesh",
+        {200: answers.MemberRenamed},
+        (*_BROKER_ERRORS, NoRoster, NameTaken, RosterSplit, RosterRefused),
+        body=requests.Rename,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/mesh/settle",
+        rosters.post_settle,
+        "say which of two rosters counts: the one that the broker serves now",
+        {200: answers.MeshSettled},
+        (*_BROKER_ERRORS, NoRoster, NotAllowed, RosterRefused),
+        body=requests.OfMesh,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/mesh/verify",
+        rosters.post_verify,
+        "the number that two members compare, and whether they have",
+        {200: answers.MemberVerified},
+        (*_BROKER_ERRORS, NoRoster, DestinationUnknown),
+        body=requests.Verify,
     ),
     Endpoint(
         "POST",

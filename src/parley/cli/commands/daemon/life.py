@@ -168,7 +168,17 @@ def _problem(mesh: "MeshState") -> str:
         return mesh.ended.error
     if mesh.lost is not None:
         return f"since {mesh.lost.since}: {mesh.lost.reason}"
-    return "" if mesh.key_epoch is not None else f"waits for the mesh key since {mesh.joined_at}"
+    if mesh.split:
+        return "the broker has shown different rosters; nothing is sent until an owner runs `parley mesh settle`"
+    if mesh.key_epoch is None:
+        return f"waits for the mesh key since {mesh.joined_at}"
+    told = (
+        (mesh.upgrade_needed, "upgrade needed: the mesh has rules that this Parley does not know"),
+        (mesh.restoring, "the broker was restored and waits for an owner's daemon"),
+        (mesh.key_owed, "a new mesh key is owed"),
+        (mesh.single_owner, "a single owner, whose lost key would be final"),
+    )
+    return "; ".join(text for is_so, text in told if is_so)
 
 
 def _words_with_folder(report: dict[str, Any]) -> str:
