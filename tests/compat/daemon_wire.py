@@ -91,6 +91,9 @@ def wire_of(home: Home) -> Iterator[Wire]:
 def daemon_contract(world: World, bob: Home) -> dict[str, Any]:
     """Everything, in an order in which each call finds what it needs."""
     world.ann.until(_has_every_key)
+    with bob.client() as client:
+        client.send("ann", "as far as bob has read", mesh="team")
+    world.ann.until(lambda client: any(mesh.confirmed_at for mesh in client.meshes().meshes))
     with wire_of(world.ann) as wire, wire_of(bob) as other:
         _about(wire)
         _meshes(wire, world)
@@ -179,6 +182,7 @@ def _rosters(wire: Wire, world: World) -> None:
     wire.members("POST /v1/mesh/found", {**founding, "slug": "fifth"})
     for path in ("info", "log"):
         wire.ask(f"GET /v1/mesh/{path}", mesh="team")
+        wire.ask(f"GET /v1/mesh/{path}", mesh="side")
         wire.ask(f"GET /v1/mesh/{path}", mesh="nope")
         wire.queries(f"GET /v1/mesh/{path}", {"mesh": "team"}, mesh="side")
     wire.queries("GET /v1/mesh/log", {"mesh": "team"}, after="1", limit="1")
