@@ -63,7 +63,7 @@ def test_cores_are_counted_alike_with_a_context_and_without_one(spark: "SparkSes
 
 def test_a_cursor_that_another_run_moved_refuses_the_commit(lake: Lake, tmp_path: Path) -> None:
     hub = make_hub(tmp_path / "hub", 30)
-    ours, theirs = (write_range(lake, EventRange(hub, 0, 30), 0) for _ in range(2))
+    ours, theirs = (write_range(lake, EventRange(hub, 0, 30), 0).files for _ in range(2))
     commit(lake, EVENTS, theirs, cursors=[Step(cursor_name(hub.db_id), None, 30)])
     with pytest.raises(LakeConflict):
         commit(lake, EVENTS, ours, cursors=[Step(cursor_name(hub.db_id), None, 30)])
@@ -74,7 +74,7 @@ def test_a_cursor_that_another_run_moved_refuses_the_commit(lake: Lake, tmp_path
 def test_control_without_the_cursor_in_the_commit_events_are_doubled(lake: Lake, tmp_path: Path) -> None:
     hub = make_hub(tmp_path / "hub", 30)
     for _ in range(2):
-        commit(lake, EVENTS, write_range(lake, EventRange(hub, 0, 30), 0))
+        commit(lake, EVENTS, write_range(lake, EventRange(hub, 0, 30), 0).files)
     assert bronze_problems(lake, [hub])
 
 
@@ -94,7 +94,9 @@ def test_a_hub_whose_history_has_parted_is_named_and_left_alone_while_others_go_
     report = ingest(never, lake, [hub_of_workspace(before), other])
 
     assert (report.events, report.cursors) == (4, {hub.db_id: 30, other.db_id: 9})
-    assert [problem.partition(" than")[0] for problem in report.problems] == [f"{before} has another event 30"]
+    assert [problem.partition(",")[0] for problem in report.problems] == [
+        f"{before} has another history than {tmp_path / 'hub'}"
+    ]
     assert bronze_rows(lake)[hub.db_id] == held
     append(discovery.at(tmp_path / "hub"), range(30, 33))
     assert ingest(never, lake, [hub, other]).problems == []
@@ -123,7 +125,7 @@ def test_a_parted_history_is_seen_in_files_that_do_not_say_what_they_hold(lake: 
     shutil.copytree(tmp_path / "hub", tmp_path / "copy")
     for place, numbers in (("hub", range(20, 30)), ("copy", range(100, 120))):
         append(discovery.at(tmp_path / place), numbers)
-    files = [file._replace(statistics="{}") for file in write_range(lake, EventRange(hub, 0, 25), 0)]
+    files = [file._replace(statistics="{}") for file in write_range(lake, EventRange(hub, 0, 25), 0).files]
     commit(lake, EVENTS, files, cursors=[Step(cursor_name(hub.db_id), None, 25)])
     theirs = ingest(never, lake, [hub_of_workspace(tmp_path / "copy")])
     assert (theirs.events, len(theirs.problems)) == (0, 1)

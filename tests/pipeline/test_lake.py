@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from parley.core.pipeline_errors import LakeConflict, LakeInvalid, LakeNotFound, LakeTooNew
-from parley.pipeline.ingest import CURSOR_PREFIX, cursor_name, ingest, write_range
+from parley.pipeline.ingest import cursor_name, ingest, write_range
 from parley.pipeline.lake import (
     WHOLE,
     DataFile,
@@ -31,7 +31,7 @@ from parley.pipeline.lake import (
     table_version,
 )
 from parley.pipeline.lake.catalogue import TABLES, find_table
-from parley.pipeline.lake.catalogue.bronze import EVENTS
+from parley.pipeline.lake.catalogue.bronze import CURSOR_PREFIX, EVENTS
 from parley.pipeline.lake.commit import live_files, open_table
 from parley.pipeline.lake.cursors import read_cursors
 from parley.pipeline.lake.files import TableWriter
@@ -353,7 +353,7 @@ def test_a_folder_that_is_no_lake_is_left_alone(tmp_path: Path) -> None:
             way(tmp_path / "pictures")
     made = Lake.open_or_create(tmp_path / "new")
     assert Lake.open(tmp_path / "new") == Lake.open_or_create(tmp_path / "new") == made
-    (made.own / "lake.json").write_text('{"format": 2}')
+    (made.own / "lake.json").write_text('{"format": 3}')
     with pytest.raises(LakeTooNew):
         Lake.open(tmp_path / "new")
     (made.own / "lake.json").write_text("[]")
@@ -405,21 +405,21 @@ def test_bronze_is_held_against_its_cursors_by_its_log_alone(lake: Lake, tmp_pat
     ingest(_no_spark, lake, [hub], rounds=Rounds(first=100))
     assert read_holdings(lake, CURSOR_PREFIX) == {hub.db_id: Holding(250, 1, 250, 250)}
     assert check_cursors(lake).verdict == "ok"
-    commit(lake, EVENTS, write_range(lake, EventRange(hub, 100, 110), 0))
+    commit(lake, EVENTS, write_range(lake, EventRange(hub, 100, 110), 0).files)
     assert "260 rows for the 250 events" in check_cursors(lake).message
     assert check_cursors(lake).verdict == "error"
     append(discovery.at(tmp_path / "hub"), range(250, 260))
-    commit(lake, EVENTS, write_range(lake, EventRange(hub, 250, 260), 0))
+    commit(lake, EVENTS, write_range(lake, EventRange(hub, 250, 260), 0).files)
     assert "ends at event 260, where its cursor stands at 250" in check_cursors(lake).message
 
 
 def test_a_hub_without_a_cursor_and_files_without_statistics_are_told(lake: Lake, tmp_path: Path) -> None:
     hub = make_hub(tmp_path / "hub", 10)
     table_version(lake, EVENTS)
-    files = write_range(lake, EventRange(hub, 0, 10), 0)
+    files = write_range(lake, EventRange(hub, 0, 10), 0).files
     commit(lake, EVENTS, files)
     assert check_cursors(lake).message == f"1 hub: {hub.db_id} has no cursor."
-    commit(lake, EVENTS, [file._replace(statistics="{}") for file in write_range(lake, EventRange(hub, 0, 5), 0)])
+    commit(lake, EVENTS, [file._replace(statistics="{}") for file in write_range(lake, EventRange(hub, 0, 5), 0).files])
     assert check_cursors(lake).verdict == "unknown"
 
 

@@ -13,7 +13,7 @@ from parley.pipeline.hubs import TOKEN_VARIABLE, HubRef, find_hubs, hub_at, is_p
 from parley.pipeline.source.datasource import PushingHubReader, admit
 from parley.pipeline.source.files import readable_address
 from parley.pipeline.source.ranges import Bounds, EventRange, pack, split
-from parley.pipeline.source.reading import read_bounds, read_range
+from parley.pipeline.source.reading import RangeReading, Taken, break_between, read_bounds, read_range
 from parley.pipeline.source.schema import EVENT_SCHEMA
 from parley.workspace import discovery
 from tests.pipeline.logs import append, log_rows, make_hub
@@ -176,16 +176,53 @@ def test_a_file_on_a_read_only_mount_is_read_as_it_is_unless_commits_lie_beside_
     assert rows_of(EventRange(hub, 0, 20)) == logged(hub)
 
 
-def test_events_that_are_archived_while_they_are_read_are_not_passed_over(tmp_path: Path) -> None:
+def test_a_file_is_read_at_one_moment_and_events_that_are_archived_after_it_are_there(tmp_path: Path) -> None:
     hub = make_hub(tmp_path / "hub", 30)
     reading = read_range(EventRange(hub, 0, 30), batch_rows=10)
-    next(reading)
+    first = next(reading).num_rows
     with writing(discovery.at(tmp_path / "hub")) as connection:
         connection.execute("INSERT INTO meta VALUES ('archive_in_progress', 'x')")
         connection.execute("DELETE FROM events WHERE event_id <= 5")
-    with pytest.raises(LakeConflict):
-        list(reading)
+    assert first + sum(batch.num_rows for batch in reading) == 30
     assert read_bounds(hub) == Bounds(5, 30)
+    with pytest.raises(LakeConflict, match="up to 5 were archived"):
+        list(read_range(EventRange(hub, 0, 30)))
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7])
+def test_a_reading_tells_what_the_log_held_and_which_event_the_range_follows(tmp_path: Path, batch_rows: int) -> None:
+    hub = make_hub(tmp_path / "hub", 30)
+
+    def taken(lo: int, hi: int) -> Taken:
+        reading = RangeReading(EventRange(hub, lo, hi), batch_rows=batch_rows)
+        list(reading)
+        return reading.taken
+
+    one, two = taken(0, 12), taken(12, 30)
+    assert (one.held_lo, one.held_hi, one.rows, one.first, one.last) == (0, 30, 12, 1, 12)
+    assert (one.before, two.before) == (None, one.ending)
+    assert break_between(frozenset(), [one, two]) is None
+    assert break_between(frozenset([str(two.ending)]), [taken(30, 30)]) is None
+    assert break_between(frozenset(["another"]), [two]) == "event 12 is another one than before"
+    assert break_between(frozenset(), [two, taken(20, 40)]) == "the log ended at event 30"
+    with writing(discovery.at(tmp_path / "hub")) as connection:
+        connection.execute("INSERT INTO meta VALUES ('archive_in_progress', 'x')")
+        connection.execute("DELETE FROM events WHERE event_id BETWEEN 10 AND 14")
+    assert break_between(frozenset(), [taken(0, 12), taken(12, 30)]) is None
+    assert (taken(12, 30).rows, taken(12, 30).before) == (16, taken(0, 9).ending)
+
+
+def test_a_hub_whose_log_is_exchanged_between_two_pages_is_noticed(tmp_path: Path) -> None:
+    make_hub(tmp_path / "hub", 30)
+    with served(tmp_path / "hub", {"limits": {"page_max": 7}}) as url:
+        hub = hub_at(url)
+        reading = read_range(EventRange(hub, 0, 30), batch_rows=5)
+        next(reading)
+        with writing(discovery.at(tmp_path / "hub")) as connection:
+            connection.execute("DROP TRIGGER prevent_event_mutation")
+            connection.execute("UPDATE events SET data_json = '{}'")
+        with pytest.raises(LakeConflict, match="has another event 7 than a moment ago"):
+            list(reading)
 
 
 def test_events_that_are_archived_while_a_hub_is_asked_for_them_are_not_passed_over(tmp_path: Path) -> None:

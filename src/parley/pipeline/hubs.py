@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from parley.core.errors import InvalidAuth, InvalidInput, ServiceUnavailable, WorkspaceNotFound
+from parley.core.errors import InvalidAuth, InvalidInput, ParleyError, ServiceUnavailable, WorkspaceNotFound
 from parley.core.pipeline_errors import HubAmbiguous
 from parley.workspace import discovery
 from parley.workspace.reading import open_reading
@@ -79,6 +79,15 @@ def hub_at(url: str, token_file: str | None = None) -> HubRef:
     hub = HubRef("", url.rstrip("/"), url=url.rstrip("/"), token_file=token_file)
     with Client(url=hub.url, token=hub.token()) as client:
         return replace(hub, db_id=client.health().db_id)
+
+
+def leads_to(source: str, hub: HubRef) -> bool:
+    """Whether this workspace or address is one of the hub, as far as can be told from here."""
+    try:
+        found = hub_at(source, hub.token_file) if _is_address(source) else hub_of_workspace(Path(source))
+    except ParleyError:
+        return False
+    return found.db_id == hub.db_id
 
 
 def is_pattern(workspace: str) -> bool:

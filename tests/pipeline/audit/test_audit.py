@@ -82,7 +82,7 @@ def _in_lake(spark: "SparkSession", lake: Lake, model: Workspace, root: Path, cl
     hubs = {name: copy_of(model, root / name) for name in LAKE_DAMAGE}
     otherwise, gone, twice, lacks = hubs.values()
     ingest(spark, lake, [clean, otherwise, gone, twice])
-    commit(lake, EVENTS, write_range(lake, EventRange(twice, 0, 5), 0))
+    commit(lake, EVENTS, write_range(lake, EventRange(twice, 0, 5), 0).files)
     commit(lake, EVENTS, [], cursors=[Step(cursor_name(lacks.db_id), None, read_bounds(lacks).hi)])
     where = "WHERE entity_id = 'first' AND name = 'plugin.failed'"
     for hub, statement in (

@@ -1,8 +1,8 @@
 """Which hubs have news since a gold table was counted: those whose cursors have moved in a table that it follows from.
 
-A table's rows of one hub change with the commits that move the hub's cursor there, and with no other. That holds for
-what builds and compactions commit. If anything else was done to a source in between, or its log no longer reaches back
-that far, nobody can say what changed, and all hubs are counted.
+A table's rows of one hub change with the commits that move the hub's cursor or epoch there, and with no other. That
+holds for what builds and compactions commit. If anything else was done to a source in between, or its log no longer
+reaches back that far, nobody can say what changed, and all hubs are counted.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from parley.core.pipeline_errors import LakeNotFound
 from parley.pipeline.gold.sources import source_table
-from parley.pipeline.ingest import CURSOR_PREFIX
-from parley.pipeline.lake.catalogue.bronze import EVENTS
+from parley.pipeline.lake.catalogue.bronze import CURSOR_PREFIX, EVENTS
 from parley.pipeline.lake.commit import open_table
 from parley.pipeline.lake.cursors import read_cursors
+from parley.pipeline.lake.epochs import EPOCH_PREFIX
 from parley.pipeline.lake.place import Lake
 from parley.pipeline.lake.tables import Table
 from parley.pipeline.silver.reading import cursor_prefix
@@ -46,7 +46,7 @@ def _changed(lake: Lake, table: Table, then: int, now: int) -> set[str] | None:
         return None
     prefix = CURSOR_PREFIX if table is EVENTS else cursor_prefix(table)
     moved = {name for name in after if after[name] != before.get(name)} | (before.keys() - after.keys())
-    return {name.removeprefix(prefix) for name in moved if name.startswith(prefix)}
+    return {name.removeprefix(each) for each in (prefix, EPOCH_PREFIX) for name in moved if name.startswith(each)}
 
 
 def _is_plain(lake: Lake, table: Table, then: int, now: int) -> bool:

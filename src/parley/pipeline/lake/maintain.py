@@ -11,8 +11,10 @@ import pyarrow.dataset as ds
 
 from parley.core.clock import iso
 from parley.core.pipeline_errors import LakeConflict, LakeNotFound
+from parley.pipeline.lake.catalogue.bronze import CURSOR_PREFIX, EVENTS
 from parley.pipeline.lake.commit import WHOLE, Step, discard, exchange, live_files, open_table
 from parley.pipeline.lake.cursors import read_cursors
+from parley.pipeline.lake.epochs import EPOCH_PREFIX, FORMAT_WITH_EPOCHS, epoch_of, epoch_step
 from parley.pipeline.lake.files import DataFile, Partition, TableWriter, describe
 from parley.pipeline.lake.place import Lake
 from parley.pipeline.lake.tables import Table
@@ -79,7 +81,9 @@ def history(lake: Lake, table: Table, limit: int | None = None) -> list[dict[str
 def restore(lake: Lake, table: Table, version: int) -> int:
     """Makes the table what it was at a version, as a new one; the cursors go back with it. Returns the new version.
 
-    Cursors that stayed where they are would leave a gap for ever: what was taken back would never be read again.
+    Cursors that stayed where they are would leave a gap for ever: what was taken back would never be read again. Where
+    cursors tell how far bronze has the hubs' logs, each hub gets a new epoch, so that what was built from the table is
+    built anew.
     """
     old, now = open_table(lake, table, version), open_table(lake, table)
     then, current = live_files(old, WHOLE), live_files(now, WHOLE)
@@ -92,7 +96,13 @@ def restore(lake: Lake, table: Table, version: int) -> int:
     back = [describe(lake, table, path, _partition(entry)) for path, entry in then.items() if path not in current]
     gone = {path: entry for path, entry in current.items() if path not in then}
     stood = read_cursors(lake, table, version)
-    steps = [Step(name, stands, stood.get(name, 0)) for name, stands in read_cursors(lake, table).items()]
+    stand = read_cursors(lake, table)
+    steps = [Step(name, stands, stood.get(name, 0)) for name, stands in stand.items()]
+    if table is EVENTS:
+        lake.raise_format(FORMAT_WITH_EPOCHS)
+        hubs = [name.removeprefix(CURSOR_PREFIX) for name in stand if name.startswith(CURSOR_PREFIX)]
+        steps = [step for step in steps if not step.name.startswith(EPOCH_PREFIX)]
+        steps += [epoch_step(stand, db_id, epoch_of(stand, db_id) + 1) for db_id in hubs]
     return exchange(lake, table, back, gone, cursors=steps, about={"parley": "restore"})
 
 

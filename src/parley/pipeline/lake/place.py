@@ -10,8 +10,10 @@ from parley.core.files import write_atomic
 from parley.core.pipeline_errors import LakeInvalid, LakeNotFound, LakeTooNew
 from parley.pipeline.lake.tables import Table
 
-FORMAT: Final = 1
-"""What the layout of the folders is called; a lake with a larger number was written by a newer Parley."""
+FORMAT: Final = 2
+"""The newest layout that we know; a lake with a larger number was written by a newer Parley."""
+FIRST_FORMAT: Final = 1
+"""What a new lake has. It is raised when something comes in that an older Parley would misread."""
 OWN_FOLDER: Final = "_parley"
 MARK: Final = "lake.json"
 UNUSABLE: Final = re.compile(r"%[0-9A-Fa-f]{2}|[\\?#\x00-\x1f\x7f]")
@@ -32,14 +34,7 @@ class Lake:
         root = _usable(folder)
         if not root.exists():
             raise LakeNotFound(f"There is no lake at {root}", lake=str(root))
-        mark = root / OWN_FOLDER / MARK
-        try:
-            said: Any = json.loads(mark.read_bytes())
-            found = int(said["format"])
-        except FileNotFoundError:
-            raise LakeInvalid(f"{root} is not a lake: it has no {OWN_FOLDER}/{MARK}", lake=str(root)) from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise LakeInvalid(f"{mark} cannot be read: {error}", lake=str(root)) from error
+        found = _format_of(root)
         if found > FORMAT:
             raise LakeTooNew(
                 f"The lake at {root} has format {found}; this program knows formats up to {FORMAT}",
@@ -57,10 +52,15 @@ class Lake:
             if not any(root.iterdir()):
                 (root / OWN_FOLDER).mkdir(mode=FOLDER_MODE, exist_ok=True)
             if not (root / OWN_FOLDER / MARK).exists() and [each.name for each in root.iterdir()] == [OWN_FOLDER]:
-                write_atomic(root / OWN_FOLDER / MARK, json.dumps({"format": FORMAT}).encode(), MARK_MODE)
+                write_atomic(root / OWN_FOLDER / MARK, json.dumps({"format": FIRST_FORMAT}).encode(), MARK_MODE)
         except OSError as error:
             raise LakeInvalid(f"{root} cannot be used: {error.strerror}", lake=str(root)) from error
         return cls.open(root)
+
+    def raise_format(self, least: int) -> None:
+        """Makes the lake's format at least this one: an older Parley refuses it from now on."""
+        if _format_of(Path(self.root)) < least:
+            write_atomic(self.own / MARK, json.dumps({"format": least}).encode(), MARK_MODE)
 
     @property
     def own(self) -> Path:
@@ -70,6 +70,17 @@ class Lake:
     def path(self, table: Table) -> str:
         """The folder of a table."""
         return str(Path(self.root) / table.layer / table.name)
+
+
+def _format_of(root: Path) -> int:
+    mark = root / OWN_FOLDER / MARK
+    try:
+        said: Any = json.loads(mark.read_bytes())
+        return int(said["format"])
+    except FileNotFoundError:
+        raise LakeInvalid(f"{root} is not a lake: it has no {OWN_FOLDER}/{MARK}", lake=str(root)) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LakeInvalid(f"{mark} cannot be read: {error}", lake=str(root)) from error
 
 
 def _usable(folder: Path) -> Path:

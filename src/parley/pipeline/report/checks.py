@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from parley.pipeline.ingest import CURSOR_PREFIX
+from parley.pipeline.lake.catalogue.bronze import CURSOR_PREFIX
 from parley.pipeline.lake.holdings import read_holdings
 from parley.pipeline.lake.place import Lake
 from parley.pipeline.report import words

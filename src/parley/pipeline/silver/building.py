@@ -16,6 +16,7 @@ from parley.pipeline.lake.catalogue.silver import QUARANTINE
 from parley.pipeline.lake.commit import ensure_table
 from parley.pipeline.lake.place import Lake
 from parley.pipeline.session import release_memory
+from parley.pipeline.silver.epochs import forget_restored
 from parley.pipeline.silver.inline import INLINE_EVENTS, build_inline
 from parley.pipeline.silver.merging import Merged, News, merge
 from parley.pipeline.silver.quarantine import judge
@@ -73,6 +74,7 @@ def build_silver(
     ends = bronze_marks(lake)
     while True:
         try:
+            forget_restored(lake)
             if _inline(lake, ends, inline_events, report, progress):
                 return report
             _fold(spark, lake, silver_marks(lake, QUARANTINE), report, progress)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from parley.pipeline.fold import accepted
-from parley.pipeline.ingest import CURSOR_PREFIX
-from parley.pipeline.lake.catalogue.bronze import EVENTS
+from parley.pipeline.lake.catalogue.bronze import CURSOR_PREFIX, EVENTS
 from parley.pipeline.lake.catalogue.silver import QUARANTINE
 from parley.pipeline.lake.commit import WHOLE, Step, exists, live_files, open_table
 from parley.pipeline.lake.cursors import read_cursors

@@ -7,6 +7,7 @@ rate. A reader of a file in WAL mode sees one moment of it and never makes the w
 import importlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,13 +21,18 @@ from parley.sqlite import open_reader
 BUSY_TIMEOUT_MS: Final = 15_000
 """Another reader that recovers a log after a crash holds the file for a moment."""
 # Two seeks at the ends of the primary key, however long the log is.
-_BOUNDS: Final = (
-    "SELECT coalesce((SELECT event_id FROM events ORDER BY event_id LIMIT 1) - 1, 0),"
-    " coalesce((SELECT event_id FROM events ORDER BY event_id DESC LIMIT 1), 0)"
+_LO: Final = "coalesce((SELECT event_id FROM events ORDER BY event_id LIMIT 1) - 1, 0)"
+_HI: Final = "coalesce((SELECT event_id FROM events ORDER BY event_id DESC LIMIT 1), 0)"
+_BOUNDS: Final = f"SELECT {_LO}, {_HI}"
+# ADBC takes a column's type from the first batch, where one may be all NULL: this row in front tells the types. It also
+# tells what the log holds, since it belongs to the moment at which the rows after it are read.
+_HELD: Final = {"event_id": _HI, "ts": f"CAST({_LO} AS TEXT)"}
+_FRONT: Final = "SELECT " + ", ".join(f"{_HELD.get(name, repr(''))} AS {name}" for name in LOG_COLUMNS)
+_EVENTS: Final = f"SELECT {', '.join(LOG_COLUMNS)} FROM events WHERE event_id >= {{first}} AND event_id <= {{hi}}"
+# The event that the range goes on from, if the log has one.
+_BEFORE: Final = (
+    "coalesce((SELECT event_id FROM events WHERE event_id <= {lo} ORDER BY event_id DESC LIMIT 1), {lo} + 1)"
 )
-# ADBC takes a column's type from the first batch, where one may be all NULL: this row in front tells the types.
-_TYPES: Final = "SELECT " + ", ".join("0" if name == "event_id" else "''" for name in LOG_COLUMNS)
-_EVENTS: Final = f"SELECT {', '.join(LOG_COLUMNS)} FROM events WHERE event_id > {{lo}} AND event_id <= {{hi}}"
 
 
 def read_bounds(database: str) -> Bounds:
@@ -39,23 +45,36 @@ def read_bounds(database: str) -> Bounds:
     return Bounds(int(str(lo)), int(str(hi)))
 
 
-def read_batches(database: str, wanted: EventRange, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """The range as batches of ``LOG_COLUMNS``."""
-    statement = f"{_EVENTS.format(lo=wanted.lo, hi=wanted.hi)}{_filter(wanted)}"
-    return select_batches(database, _TYPES, statement, batch_rows)
+def read_batches(
+    database: str, wanted: EventRange, batch_rows: int, told: Callable[[Bounds], None]
+) -> Iterator[pa.RecordBatch]:
+    """The range as batches of ``LOG_COLUMNS``, after the event before it if all names are wanted.
+
+    ``told`` is told what the log holds at the one moment that all of it is read at.
+    """
+    first = f"{wanted.lo} + 1" if wanted.names is not None else _BEFORE.format(lo=wanted.lo)
+    statement = f"{_EVENTS.format(first=first, hi=wanted.hi)}{_filter(wanted)}"
+    batches = _select(database, _FRONT, statement, batch_rows)
+    front = next(batches)
+    told(Bounds(int(front.column("ts")[0].as_py()), front.column("event_id")[0].as_py()))
+    yield from _filled(front.slice(1), batches)
 
 
 def select_batches(database: str, typed: str, statement: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """What a query of the file gives, as batches. ``typed`` selects one row that tells the columns' types."""
+    batches = _select(database, typed, statement, batch_rows)
+    yield from _filled(next(batches).slice(1), batches)
+
+
+def _select(database: str, front: str, statement: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
     with _opened(Path(database)) as query:
         for _ in query(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}", 1):
             pass
-        typed_row = 1
-        for batch in query(f"{typed} UNION ALL SELECT * FROM ({statement})", batch_rows):
-            rows = batch.slice(typed_row)
-            typed_row = 0
-            if rows.num_rows:
-                yield rows
+        yield from query(f"{front} UNION ALL SELECT * FROM ({statement})", batch_rows)
+
+
+def _filled(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from (batch for batch in chain([first], others) if batch.num_rows)
 
 
 @contextmanager

@@ -1,6 +1,10 @@
-"""Reading a log from a running hub, page by page, for hubs whose file this machine cannot open."""
+"""Reading a log from a running hub, page by page, for hubs whose file this machine cannot open.
 
-from collections.abc import Iterator
+Between two pages the hub may be stopped, and another log put in its place. So each page begins with the event that the
+one before it ended with.
+"""
+
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -8,8 +12,9 @@ import pyarrow as pa
 
 from parley.client import Client
 from parley.client.calls import Call
-from parley.core.errors import InvalidInput
+from parley.core.errors import CursorExpired, InvalidInput
 from parley.core.limits import PAGE_LIMIT_MAX
+from parley.core.pipeline_errors import LakeConflict
 from parley.pipeline.hubs import HubRef
 from parley.pipeline.source.ranges import Bounds, EventRange
 from parley.pipeline.source.schema import EVENT_SCHEMA, LOG_COLUMNS
@@ -45,11 +50,14 @@ def read_bounds(hub: HubRef) -> Bounds:
     return Bounds(page.events[0].event_id - 1 if page.events else page.replay_until, page.replay_until)
 
 
-def read_batches(wanted: EventRange, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """The range as batches of ``LOG_COLUMNS``."""
+def read_batches(wanted: EventRange, batch_rows: int, told: Callable[[Bounds], None]) -> Iterator[pa.RecordBatch]:
+    """The range as batches of ``LOG_COLUMNS``, after the event at its lower end if all names are wanted.
+
+    ``told`` is told at the end what the log holds. Raises ``LakeConflict`` if it changed while it was read.
+    """
     rows: list[tuple[Any, ...]] = []
-    for event in _events(wanted):
-        if wanted.names is None or event.name in wanted.names:
+    for event in _events(wanted, told):
+        if wanted.names is None or (event.name in wanted.names and event.event_id > wanted.lo):
             rows.append(_columns(event))
         if len(rows) >= batch_rows:
             yield _batch(rows)
@@ -58,24 +66,70 @@ def read_batches(wanted: EventRange, batch_rows: int) -> Iterator[pa.RecordBatch
         yield _batch(rows)
 
 
-def _events(wanted: EventRange) -> Iterator[_Row]:
-    after, limit = wanted.lo, f"&limit={PAGE_LIMIT_MAX}"
-    with _client(wanted.hub) as client:
-        while after < wanted.hi:
-            try:
-                page = client.perform(Call("GET", f"/api/v1/events?after={after}{limit}", _Page))
-            except InvalidInput:
-                if not limit:
-                    raise
-                limit = ""  # this hub's pages are smaller; without a word about it, it chooses what it allows
-                continue
+def _events(wanted: EventRange, told: Callable[[Bounds], None]) -> Iterator[_Row]:
+    """From the event at the lower end on, if the hub still has it."""
+    reached, last = 0, None
+    with _Pages(wanted.hub) as pages:
+        page = pages.beginning(wanted.lo)
+        while True:
+            reached = page.replay_until
             for event in page.events:
                 if event.event_id > wanted.hi:
-                    return
+                    break
                 yield event
-            if not page.events:
-                return
-            after = page.events[-1].event_id
+                last = event
+            if not page.events or last is None or page.events[-1].event_id >= min(wanted.hi, reached):
+                break
+            page = pages.following(last)
+    told(Bounds(read_bounds(wanted.hub).lo, reached))
+
+
+class _Pages:
+    """The pages of a hub's log."""
+
+    def __init__(self, hub: HubRef) -> None:
+        self._source, self._client = hub.source, _client(hub)
+        self._limit = f"&limit={PAGE_LIMIT_MAX}"
+
+    def __enter__(self) -> "_Pages":
+        self._client.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._client.close()
+
+    def beginning(self, lo: int) -> _Page:
+        """The page that begins with the event at ``lo``, or after it where that was archived."""
+        if lo:
+            try:
+                return self._page(lo - 1)
+            except CursorExpired:
+                pass
+        try:
+            return self._page(lo)
+        except CursorExpired as error:
+            raise LakeConflict(f"Events after {lo} of {self._source} were archived") from error
+
+    def following(self, last: _Row) -> _Page:
+        """The page after this event, which still has to be the same."""
+        try:
+            page = self._page(last.event_id - 1)
+        except CursorExpired as error:
+            raise LakeConflict(f"Events of {self._source} were archived while they were read") from error
+        if not page.events or _columns(page.events[0]) != _columns(last):
+            raise LakeConflict(f"{self._source} has another event {last.event_id} than a moment ago")
+        if len(page.events) == 1:  # a hub whose pages have one event
+            return self._page(last.event_id)
+        return _Page(page.replay_until, page.events[1:])
+
+    def _page(self, after: int) -> _Page:
+        try:
+            return self._client.perform(Call("GET", f"/api/v1/events?after={after}{self._limit}", _Page))
+        except InvalidInput:
+            if not self._limit:
+                raise
+            self._limit = ""  # this hub's pages are smaller; without a word about it, it chooses what it allows
+            return self._page(after)
 
 
 def _client(hub: HubRef) -> Client:
