@@ -26,13 +26,13 @@ from bench.load.hub import MESSAGE_BYTES, Hub
 from bench.load.process import find_command
 from bench.plan import LAKE_PARTS, LAKE_SIZES, Plan
 from bench.rivals import nats_jetstream, redis_streams
-from bench.scenarios import crowd, derived, fanout, history, hung, insert, lake, mesh, move, page, tools
+from bench.scenarios import bus, crowd, derived, fanout, history, hung, insert, lake, mesh, move, page, tools
 from parley.sandbox import missing
 from tests.postgres import private_server
 
 SCENARIOS = (
     *("insert", "edit", "tail", "replay", "move", "fanout"),
-    *("derived", "hung", "tools", "page", "mesh", "lake", "redis", "nats"),
+    *("derived", "hung", "tools", "page", "mesh", "bus", "lake", "redis", "nats"),
 )
 _LISTS = re.compile(r"\[([^][{}]*)\]")
 _RIVALS = {"redis": redis_streams, "nats": nats_jetstream}
@@ -80,6 +80,9 @@ async def run(folder: Path, plan: Plan, only: Sequence[str]) -> dict[str, Any]:
         figures |= await _page(folder / "page", plan)
     if "mesh" in only:
         figures |= await _mesh(folder / "mesh", plan)
+    if "bus" in only:
+        _progress("the bus, beside NATS request and reply and bare commits")
+        figures |= await bus.bus(folder / "bus", plan)
     if "lake" in only:
         _progress(f"the pipeline: {', '.join(plan.lake_parts)}")
         figures |= await asyncio.to_thread(lake.lake, folder / "lake", plan)

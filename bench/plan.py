@@ -35,6 +35,9 @@ class Plan:
     mesh_burst: int = 10_000
     crowd: int = 1_000
     crowd_idle_seconds: int = 40
+    bus_1: int = 2_000
+    bus_50: int = 5_000
+    bus_large: int = 100
     lake_small: int = 1_000_000
     lake_large: int = 5_000_000
     lake_parts: tuple[str, ...] = LAKE_PARTS

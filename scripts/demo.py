@@ -6,7 +6,8 @@ one and leases the paths that it works on, a reviewer looks at what was done. Th
 goes on with what it held; nothing it missed is lost and nothing it had done is done twice. Plugins look at every
 message in their sandboxes, and a browser, where there is one, at the page. Then the pipeline takes the log into a lake,
 proves that the hub's tables are what its log says, and draws how the team worked. In a second act two machines meet at
-a broker. At the end of each act the demo counts, and exits with 1 if anything is missing or double.
+a broker, in a third one two on a LAN without any. At the end of each act the demo counts, and exits with 1 if anything
+is missing or double.
 """
 
 import json
@@ -25,6 +26,7 @@ from bench.load.chromium import BrowserFailed, Chromium, find_chromium
 from parley.client import Client, EventEnvelope, FileCursor, MessageCreated
 from parley.core.exits import Exit
 from parley.sandbox import missing
+from scripts.demo_bus import BusAct
 from scripts.demo_mesh import MeshAct
 from scripts.stage import DIM, RESET, end_on_signals, say, scene, show_command, undisturbed
 
@@ -107,6 +109,7 @@ class Demo:
                 scene("The hub stops: it drains, checkpoints and cleans up after itself")
                 self.parley("down")
         good = MeshAct(self.folder / "mesh").run() and good
+        good = BusAct(self.folder / "bus").run() and good
         say(f"The whole story took {time.monotonic() - started:.0f} seconds.")
         return 0 if good else 1
 

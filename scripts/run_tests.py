@@ -10,6 +10,7 @@ message that was lost once has been lost.
 What the time went to is shown before pytest's closing line: a table of folders, and the slowest tests.
 """
 
+import signal
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -83,6 +84,8 @@ def folder_of(name: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
+    # A shell that runs this in the background has it ignore Ctrl-C, and so would every process that a test starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     failures = Failures()
     code = pytest.main([*ALL, *arguments], plugins=[failures, Times()])
     if code != pytest.ExitCode.TESTS_FAILED or not failures.names:

@@ -10,7 +10,8 @@ from bench.load.chromium import find_chromium
 from bench.load.hub import MESSAGE_BYTES, Hub
 from bench.load.peer import UnexpectedReply
 from bench.plan import Plan
-from bench.scenarios import crowd, derived, hung, mesh, page, tools
+from bench.rivals import nats_requests
+from bench.scenarios import bus, crowd, derived, hung, mesh, page, tools
 from parley.plugin.builtin import links
 from parley.plugin.contract import Message
 from parley.sandbox import missing
@@ -27,6 +28,9 @@ TINY = Plan(
     page_screens=12,
     mesh_closed=40,
     mesh_burst=40,
+    bus_1=25,
+    bus_50=100,
+    bus_large=5,
     crowd=8,
     crowd_idle_seconds=1,
 )
@@ -117,3 +121,21 @@ async def test_a_crowd_gets_a_broadcast_and_comes_back_after_its_broker_was_kill
     assert figures["crowd_idle"]["peers"] == 8
     assert figures["crowd_broadcast"]["last_ms"] >= figures["crowd_broadcast"]["first_ms"] > 0
     assert figures["crowd_storm"]["all_back_seconds"] > 0
+
+
+async def test_requests_on_the_bus_are_measured_beside_bare_commits(tmp_path: Path) -> None:
+    figures = await bus.bus(tmp_path / "bus", TINY)
+    assert figures["bus_1k"]["p99_ms"] >= figures["bus_1k"]["p50_ms"] > 0
+    for size in ("1k", "1m"):
+        asked, bare = figures[f"bus_durable_{size}"], figures[f"bus_bare_{size}"]
+        assert asked["bare_ratio"] == round(asked["per_second"] / bare["per_second"], 3)
+    assert figures["bus_durable_1k_50"]["sequential_ratio"] > 0
+    assert ("nats_ratio" in figures["bus_1k"]) == nats_requests.is_here()
+
+
+async def test_an_answer_that_is_not_what_was_asked_for_is_no_measurement(tmp_path: Path) -> None:
+    async def lie(body: bytes) -> bytes:
+        return body[:-1]
+
+    with pytest.raises(UnexpectedReply):
+        await bus.asked(nats_requests.Way(lie, []), 10, 1)

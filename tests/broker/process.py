@@ -202,11 +202,14 @@ async def connected(
 ) -> AsyncIterator[Peer]:
     """The person's connection, ready to send and to get.
 
-    With ``buffer_bytes`` it takes in no more than that without being read, and never gives the broker up by itself.
+    With ``buffer_bytes`` it takes in little more than that without being read, and never gives the broker up by itself.
+    Without, it takes in whatever comes: a client whose queue is full does not even hear that the broker says goodbye.
     """
     assert person.joined is not None
     options: dict[str, Any] = {"ssl": ssl_context, "open_timeout": SECONDS, "proxy": None}
-    if buffer_bytes is not None:
+    if buffer_bytes is None:
+        options |= {"max_queue": None}
+    else:
         options |= {"sock": _narrow_socket(url, buffer_bytes), "ping_interval": None}
     async with websockets.connect(f"{url}/ws", **options) as opened:
         peer = Peer(opened)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import websockets
 
-from parley.broker.server import FRAME_BYTES_MAX
+from parley.broker.line import FRAME_BYTES_MAX
 from parley.core import sealing
 from parley.wire.broker import (
     Accepted,

@@ -17,7 +17,7 @@ import websockets
 
 from bench.load.ports import lasting_port
 from parley.broker.http import ENDPOINTS as BROKER_ROUTES
-from parley.broker.server import FRAME_BYTES_MAX
+from parley.broker.line import FRAME_BYTES_MAX
 from parley.core.daemon_errors import BrokerUnreachable
 from parley.core.errors import InvalidInput
 from parley.core.metrics import BROKER_METRICS

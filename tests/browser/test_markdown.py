@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, Page
 
-from parley.core.clickable import clickable_addresses
+from parley.core.links import clickable_addresses
 from parley.plugin import find, link
 from tests.browser.browsers import open_window
 from tests.browser.hubs import PageHub

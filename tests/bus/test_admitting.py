@@ -3,14 +3,16 @@
 import asyncio
 from typing import Any
 
-from parley.bus import Admission, MemoryMeshStore
+import msgspec
+
+from parley.bus import Admission, Envelope, MemoryMeshStore
 from parley.bus.link_frames import Answer, decode_frame
-from parley.bus.message import Publish
+from parley.bus.message import Publish, Reply
 from parley.bus.transport import Channel
 from parley.core import limits
-from tests.bus.agents import ADA, BOB, CAROL
+from tests.bus.agents import ADA, BOB, CAROL, HOLDS, chain_of
 from tests.bus.test_publishing import Heard
-from tests.bus.world import Caller, World, echo, quiet
+from tests.bus.world import Caller, World, echo, name_of, quiet
 
 
 class Slow(MemoryMeshStore):
@@ -25,6 +27,19 @@ class Slow(MemoryMeshStore):
         self.admitting += 1
         await self.may_commit.wait()
         return await super().admit(*args, **more)
+
+
+class SlowAndCounting(Slow):
+    """One that says that it can count calls."""
+
+    durable = True
+
+
+class NeverRemoved(MemoryMeshStore):
+    """Its disk does not come to remove what was handled."""
+
+    async def dispatched(self, inbox_id: int) -> bool:
+        return await asyncio.get_running_loop().create_future()
 
 
 async def test_nothing_is_acknowledged_or_handled_before_it_is_kept(world: World) -> None:
@@ -88,3 +103,50 @@ async def answers(channel: Channel, count: int) -> list[Answer]:
         if isinstance(said, Answer):
             found.append(said)
     return found
+
+
+async def test_a_reply_is_handed_over_before_its_commit_and_acknowledged_after(world: World) -> None:
+    store = Slow()
+    ada, bob = await world.bus(ADA, store=store), Caller(world, BOB)
+    channel = await bob.meet(ada)
+    asking = asyncio.ensure_future(ada.request(name_of(BOB), "news", b"?"))
+    asked = await envelope_on(channel)
+    reply = bob.envelope(ada, Reply(asked.head.message_id, "answered", b"!"))
+    await channel.send(reply)
+    assert await asking == b"!"
+    assert store.admitting == 1
+    await quiet()
+    store.may_commit.set()
+    assert await answers(channel, 1) == [Answer(1, "accepted")]
+
+
+async def test_where_calls_are_counted_a_reply_is_handed_over_after_its_commit(world: World) -> None:
+    store = SlowAndCounting()
+    ada, bob = await world.bus(ADA, store=store), Caller(world, BOB)
+    chain = chain_of(BOB, msgspec.structs.replace(HOLDS, calls_max=1))
+    channel = await bob.meet(ada, chain)
+    asking = asyncio.ensure_future(ada.request(name_of(BOB), "news", b"?"))
+    asked = await envelope_on(channel)
+    await channel.send(bob.envelope(ada, Reply(asked.head.message_id, "answered", b"!"), chain=chain))
+    await quiet()
+    assert not asking.done()
+    store.may_commit.set()
+    assert await asking == b"!"
+
+
+async def test_the_next_message_does_not_wait_until_the_one_before_was_removed(world: World) -> None:
+    bob, ada, heard = await world.bus(BOB, store=NeverRemoved()), Caller(world, ADA), Heard()
+    bob.subscribe("news", heard)
+    asked = bob.subscribe("more")
+    channel = await ada.meet(bob)
+    for topic in ("news", "more"):
+        for body in (b"one", b"two"):
+            await ada.ask(channel, ada.envelope(bob, Publish(topic, body)))
+    assert [(await anext(asked)).body for _ in range(2)] == [b"one", b"two"]
+    assert heard.bodies == [b"one", b"two"]
+
+
+async def envelope_on(channel: Channel) -> Envelope:
+    while not isinstance(said := decode_frame(await channel.receive()), Envelope):
+        pass
+    return said

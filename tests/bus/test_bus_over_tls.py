@@ -8,12 +8,13 @@ import pytest
 
 from parley.bus import Caveats, certify
 from parley.bus.bus import Bus
+from parley.bus.options import BusOptions
 from parley.bus.static_resolver import StaticResolver
 from parley.bus.subscription import Message
 from parley.bus.tls_transport import TlsTransport
 from parley.bus.transport import Address
 from parley.bus.trust import Identity
-from parley.core.bus_errors import PeerUnreachable
+from parley.core.bus_errors import CertificateExpired, PeerUnreachable
 from parley.core.clock import SystemClock
 from parley.core.sealing import public_key
 from tests.bus.agents import ADA, BOB, BOB_NAME, CAROL, STRANGER, USER
@@ -25,10 +26,10 @@ EVERYTHING = Caveats()
 
 
 @asynccontextmanager
-async def bus(seed: bytes, known: StaticResolver) -> AsyncIterator[Bus]:
+async def bus(seed: bytes, known: StaticResolver, options: BusOptions | None = None) -> AsyncIterator[Bus]:
     chain = certify(USER, public_key(seed), role="agent", caveats=EVERYTHING, now_ms=SystemClock().now_ms())
     transport = TlsTransport(credentials(seed), host=HOST)
-    async with await Bus.bind(Identity(seed, chain), resolver=known, transport=transport) as made:
+    async with await Bus.bind(Identity(seed, chain), resolver=known, transport=transport, options=options) as made:
         yield made
 
 
@@ -72,3 +73,15 @@ async def test_where_all_addresses_are_false_the_peer_is_unreachable() -> None:
         with pytest.raises(PeerUnreachable) as failed:
             await asked(ada, [b"hello"])
         assert failed.value.details["tried"] == [list(carol.address), [HOST, 1]]
+
+
+async def test_a_peer_whose_certificate_has_ended_is_told_as_such_whatever_else_was_tried() -> None:
+    """Also where nothing can wait for it, as it was never met."""
+    async with listening(credentials(BOB, ended=True)) as ended:
+        known = found_at(ended.address, Address(HOST, 1))
+        async with bus(ADA, known) as ada, bus(CAROL, known, BusOptions(spool="publish")) as carol:
+            with pytest.raises(CertificateExpired):
+                await asked(ada, [b"hello"])
+            with pytest.raises(CertificateExpired):
+                await carol.publish_to(BOB_NAME, "news", b"hello")
+        assert ended.received == []

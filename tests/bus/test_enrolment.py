@@ -141,7 +141,7 @@ def test_nothing_is_issued_that_nobody_could_read(role: str, caveats: Caveats) -
 def test_a_grant_is_renewed_for_as_long_as_it_was_and_for_the_present_generation() -> None:
     old = granted(caveats=Caveats(calls_max=3, expires_at_ms=NOW + 90 * DAY, generation=0, topics=("a",)))
     later = NOW + 80 * DAY
-    new = renewed(USER, old, generation=2, now_ms=later)
+    new = renewed(USER, old.chain, generation=2, now_ms=later)
     assert new.chain.last.caveats == Caveats(3, later + 90 * DAY, 2, ("a",))
     assert (new.chain.last.role, new.chain.agent_key) == (old.chain.last.role, old.chain.agent_key)
     assert checked(new)
@@ -149,8 +149,8 @@ def test_a_grant_is_renewed_for_as_long_as_it_was_and_for_the_present_generation
 
 def test_what_does_not_end_is_renewed_as_it_is() -> None:
     old = granted(caveats=Caveats())
-    assert renewed(USER, old, generation=2, now_ms=NOW + DAY).chain.last.caveats == Caveats()
-    assert not is_due(old, generation=2, now_ms=NOW + 1_000 * DAY)
+    assert renewed(USER, old.chain, generation=2, now_ms=NOW + DAY).chain.last.caveats == Caveats()
+    assert not is_due(old.chain, generation=2, now_ms=NOW + 1_000 * DAY)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_what_does_not_end_is_renewed_as_it_is() -> None:
 def test_what_ends_within_thirty_days_is_due(days: int, after: float, due: bool) -> None:
     """Or in the last third of a shorter life: a certificate for three days is not renewed each hour."""
     grant = granted(caveats=msgspec.structs.replace(HOLDS, expires_at_ms=NOW + days * DAY))
-    assert is_due(grant, generation=0, now_ms=NOW + round(after * DAY)) is due
+    assert is_due(grant.chain, generation=0, now_ms=NOW + round(after * DAY)) is due
 
 
 def test_what_is_of_an_older_generation_is_due() -> None:
-    assert is_due(granted(), generation=1, now_ms=NOW)
-    assert not is_due(granted(), generation=0, now_ms=NOW)
+    assert is_due(granted().chain, generation=1, now_ms=NOW)
+    assert not is_due(granted().chain, generation=0, now_ms=NOW)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parley.bus.frames import FrameReader, framed
+from parley.bus.frames import FrameReader, framed, pieces_of
 from parley.core import limits
 from parley.core.bus_errors import FrameTooLarge
 
@@ -57,3 +57,13 @@ def test_a_frame_that_is_announced_and_not_sent_takes_no_memory() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 64 * 1024
+
+
+def test_short_parts_are_joined_and_long_ones_are_passed_on_as_they_are() -> None:
+    long = bytes(100_000)
+    pieces = pieces_of([b"one", (b"head", long), b"two"])
+    assert [len(each) for each in pieces] == [4 + 3 + 4 + 4, 100_000, 4 + 3]
+    assert pieces[1] is long
+    reader = FrameReader()
+    reader.feed(b"".join(pieces))
+    assert [reader.take() for _ in range(4)] == [b"one", b"head" + long, b"two", None]

@@ -18,7 +18,8 @@ import pytest
 
 from parley.bus.announcements import Announcements
 from parley.bus.fingerprint import Fingerprint, fingerprint_of
-from parley.bus.mdns import SERVICE, Mdns, own_addresses
+from parley.bus.mdns import SERVICE, Mdns
+from parley.bus.multicast import own_addresses
 from parley.bus.transport import Address
 from parley.core.bus_errors import PeerUnreachable
 from tests.bus.agents import ADA_NAME, BOB_NAME, STRANGER, USER_NAME

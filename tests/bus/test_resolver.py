@@ -54,6 +54,17 @@ def test_an_announced_address_that_has_worked_is_tried_before_whatever_else_is_a
     assert resolver.candidates(BOB_NAME) == [TWO, ONE]
 
 
+def test_whoever_announces_many_false_addresses_does_not_hide_what_is_known_of_a_peer(home: BusHome) -> None:
+    """Each false one can take as long as a dial may, and together they take longer than a request."""
+    announced, last = Announcements(), LastAddresses(home)
+    resolver = LanResolver(ADA_NAME, announced=announced, last=last, fixed=FixedAddresses(home))
+    last.reached(BOB_NAME, TWO)
+    write(home, f"{BOB_NAME.hex()} {THREE.host}:{THREE.port}")
+    for number in range(100):
+        announced.put(f"spoofed {number}", BOB_NAME, [Address("192.0.2.9", 1_000 + number)])
+    assert resolver.candidates(BOB_NAME)[1:3] == [TWO, THREE]
+
+
 def test_peers_are_those_of_all_sources_and_not_oneself(home: BusHome) -> None:
     announced, last = Announcements(), LastAddresses(home)
     last.reached(somebody(1), ONE)

@@ -123,6 +123,21 @@ async def test_what_waits_leaves_in_its_order_and_nothing_new_overtakes_it(world
     assert (await ada.publish_to(bob.fingerprint, "news", b"now")).outcome == "delivered"
 
 
+async def test_what_waits_can_be_sent_at_once_and_who_asks_for_that_is_told_when_it_was_tried(world: World) -> None:
+    ada, bob, heard = await parted(world)
+    for number in range(5):
+        await ada.publish("news", b"%d" % number)
+    began = world.clock.now_ms()
+    await ada.drain()
+    assert len((await ada.outbox()).waiting) == 5, "nobody was reached"
+    world.network.mend(ada.fingerprint, bob.fingerprint)
+    await ada.drain()
+    assert (await ada.publish_to(bob.fingerprint, "news", b"now")).outcome == "delivered"
+    assert world.clock.now_ms() == began
+    await quiet()
+    assert heard.bodies == [b"0", b"1", b"2", b"3", b"4", b"now"]
+
+
 async def test_weakness_9_waits_grow_up_to_the_longest_and_attempts_are_told(world: World) -> None:
     ada, _, _ = await parted(world)
     await ada.publish("news", b"hello")

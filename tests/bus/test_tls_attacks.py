@@ -1,8 +1,10 @@
 """Whoever is not one of the user's agents gets nothing, and holds up nobody who is. Each attack has its control."""
 
 import asyncio
+import gc
 import socket
 import ssl
+from asyncio.sslproto import SSLProtocol
 from contextlib import AsyncExitStack
 
 import pytest
@@ -14,7 +16,7 @@ from parley.bus.tls_transport import Deadlines, TlsTransport
 from parley.bus.transport import Address, Channel
 from parley.bus.x509 import TlsCertificates
 from parley.core import limits
-from parley.core.bus_errors import ChainInvalid, ChannelClosed, FrameTooLarge, PeerUnreachable
+from parley.core.bus_errors import CertificateExpired, ChainInvalid, ChannelClosed, FrameTooLarge, PeerUnreachable
 from tests.bus.agents import ADA, ADA_NAME, BOB, BOB_NAME, CAROL, MALLORY, STRANGER
 from tests.bus.tls_by_hand import DATA, shown
 from tests.bus.wires import (
@@ -71,9 +73,22 @@ async def test_another_users_agent_that_answers_is_refused_before_it_receives_a_
 async def test_an_expired_leaf_is_refused_by_either_side() -> None:
     async with listening() as bob, listening(credentials(BOB, ended=True)) as expired:
         await refused(credentials(ADA, ended=True), bob)
-        await refused(credentials(ADA), expired)
+        async with dialling() as ada:
+            with pytest.raises(CertificateExpired) as failed:
+                await ada.dial(expired.address, peer=BOB_NAME)
+        assert failed.value.transient
         assert bob.came == expired.came == []
         await is_served(bob)
+
+
+async def test_another_users_certificate_that_has_expired_is_not_told_as_a_peers() -> None:
+    """Whoever can show what it likes could else tell a person to renew a certificate that is well."""
+    foreign = credentials(BOB, STRANGER, ended=True)
+    mixed = foreign._replace(certificates=TlsCertificates(foreign.certificates.leaf, ours()))
+    for shown_there in (foreign, mixed):
+        async with listening(shown_there) as impostor, dialling() as ada:
+            with pytest.raises(PeerUnreachable):
+                await ada.dial(impostor.address, peer=BOB_NAME)
 
 
 async def test_a_peer_with_another_key_than_the_dialled_one_is_refused_and_named() -> None:
@@ -178,6 +193,23 @@ async def test_garbage_instead_of_tls_ends_the_connection(garbage: bytes) -> Non
         await sender.rest()
         assert bob.came == []
         await is_served(bob)
+
+
+async def test_connections_that_failed_are_gone_before_the_collector_comes() -> None:
+    """Each has 256 KiB of buffers, and a flood makes hundreds of them between two collections."""
+    async with listening() as bob:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                async with raw(bob.address) as connection:
+                    connection.writer.write(GARBAGE[0])
+                    await connection.rest()
+            await is_served(bob)
+            kept = [each for each in gc.get_objects() if isinstance(each, SSLProtocol)]
+        finally:
+            gc.enable()
+        assert len(kept) < 5
 
 
 async def test_who_says_nothing_or_only_begins_is_hung_up_on() -> None:

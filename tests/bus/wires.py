@@ -43,7 +43,7 @@ class Listener:
         self.came.append(channel.peer)
         try:
             while True:
-                self.received.append(await channel.receive())
+                self.received.append(bytes(await channel.receive()))
                 await channel.send(self.received[-1])
         except BaseException as error:
             self.ended.put_nowait(error)

@@ -18,6 +18,7 @@ from typing import Any
 import uvloop
 
 from tests.campaign.audited import audit_left
+from tests.campaign.bus.run import bus_kills
 from tests.campaign.cluster import cluster
 from tests.campaign.crowd import crowd
 from tests.campaign.derived import derived_kills
@@ -51,6 +52,7 @@ NAMES = (
     "tool_team",
     "mesh_kill",
     "mesh_faults",
+    "bus",
     "lake",
     "lake_builds",
     "pipeline_properties",
@@ -109,6 +111,9 @@ def _campaigns(options: argparse.Namespace, left: Path) -> dict[str, Callable[[P
         ),
         "mesh_kill": lambda _: mesh_kills(rounds=options.mesh_kills, seed=options.seed),
         "mesh_faults": lambda _: mesh_faults(messages=options.mesh_messages, seed=options.seed),
+        "bus": lambda folder: bus_kills(
+            folder, kills=options.bus_kills, messages=40 * options.bus_kills, seed=options.seed
+        ),
         "lake": lambda folder: lake_kills(folder, kills=options.lake_kills, seed=options.seed),
         "lake_builds": lambda folder: lake_builds(folder, kills=options.build_kills, seed=options.seed),
         "pipeline_properties": lambda folder: pipeline_properties(
@@ -142,6 +147,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=300, help="feeds that are asked for at once")
     parser.add_argument("--door-connections", type=int, default=10_000, help="half-open connections to each server")
     parser.add_argument("--workers", type=int, default=20, help="programs, and then agents, that share ten tasks each")
+    parser.add_argument("--bus-kills", type=int, default=500, help="kill -9 of an agent, for each 40 messages")
     parser.add_argument("--mesh-kills", type=int, default=1_000, help="kill -9 of a daemon or a broker at a given step")
     parser.add_argument("--mesh-messages", type=int, default=3_000, help="messages of each daemon in a bad network")
     parser.add_argument("--lake-kills", type=int, default=100, help="kill -9 of those who fill a lake")

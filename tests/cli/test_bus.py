@@ -239,6 +239,8 @@ def test_what_is_on_disk_and_damaged_is_named(on: On, tmp_path: Path) -> None:
         assert refused(on("first", "whoami", "--json"), "BUS_FILE_UNSAFE", 25)["path"] == str(path)
         path.chmod(0o600)
     assert on("first", "whoami").code == 0
+    (tmp_path / "first" / "revocations").write_bytes(b"")
+    assert refused(on("first", "whoami", "--json"), "BUS_FILE_DAMAGED", 25), "nothing is forgotten in silence"
 
 
 def test_keys_that_do_not_belong_together_are_noticed(on: On, tmp_path: Path) -> None:
@@ -426,3 +428,12 @@ def test_a_person_reads_what_happened(on: On, tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_named(on: On, tmp_path: Path) -> None:
     assert "nothing-here" in on("first", "verify", tmp_path / "nothing-here").stderr
     assert refused(on("first", "verify", tmp_path, "--json"), "SERVICE_UNAVAILABLE", 1)["reason"] == "io_error"
+
+
+def test_what_is_issued_to_end_is_listed_as_such(on: On) -> None:
+    on("first", "keygen")
+    let_in(on, "second")
+    let_in(on, "third", "--no-renewal")
+    found = told(on("first", "whoami", "--json"))["issued"]
+    assert sorted(each["renewal"] for each in found) == [False, True]
+    assert on("first", "whoami").stdout.count(", not renewed)") == 1

@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from parley.app import bus
 from parley.bus.home import BusHome
+from parley.core.clock import ManualClock, SystemClock
+from tests.bus.agents import DAY
 from tests.cli.conftest import Parley, Ran
 
 SECONDS = 60.0
@@ -187,11 +190,25 @@ def test_what_waits_outlives_the_sender(machines: Machines) -> None:
     assert bodies(second, 1) == ["hello"]
     second.end()
     sender = machines.listen("first")
-    assert machines.told("first", "send", machines.agents["second"], "news", "later")["outcome"] == "spooled"
+    name = machines.agents["second"]
+    assert machines.on("first", "send", name, "news", "later").stdout.startswith(f"{name} is away; ")
+    assert machines.on("first", "send", name, "news", "last").stdout.startswith(f"Other messages wait for {name}; ")
     sender.end(signal.SIGKILL)
     again = machines.listen("second", "news")
     machines.listen("first")
-    assert bodies(again, 1) == ["later"]
+    assert bodies(again, 2) == ["later", "last"]
+
+
+def test_without_a_listener_what_waits_is_sent_by_the_next_command_that_sends(machines: Machines) -> None:
+    second = machines.listen("second", "news")
+    machines.told("first", "send", machines.agents["second"], "news", "hello")
+    assert bodies(second, 1) == ["hello"]
+    second.end()
+    assert machines.told("first", "send", machines.agents["second"], "news", "later")["outcome"] == "spooled"
+    again = machines.listen("second", "news")
+    assert machines.told("first", "send", machines.agents["second"], "news", "now")["outcome"] == "delivered"
+    assert bodies(again, 2) == ["later", "now"]
+    assert machines.on("first", "outbox", "--json").json["waiting"] == []
 
 
 def test_a_message_of_the_outbox_can_be_given_up(machines: Machines) -> None:
@@ -200,6 +217,7 @@ def test_a_message_of_the_outbox_can_be_given_up(machines: Machines) -> None:
     second.end()
     number = str(machines.told("first", "send", machines.agents["second"], "news", "later")["outbox_id"])
     assert machines.on("first", "outbox", "--unwedge", number, "--json").json["changed"] is False
+    assert machines.on("first", "outbox", "--unwedge", number).stdout == "No message with this number is wedged.\n"
     assert machines.on("first", "outbox", "--discard", number, "--json").json["changed"] is True
     assert machines.on("first", "outbox", "--json").json["waiting"] == []
     assert machines.on("first", "outbox", "--discard", number).stdout == "There is no such message.\n"
@@ -289,10 +307,11 @@ def test_what_means_nothing_is_refused(machines: Machines, words: list[str]) -> 
     assert (refused.code, refused.json["code"]) == (1, "INVALID_INPUT")
 
 
-def test_a_program_joins_the_bus_from_the_folder_of_its_machine(machines: Machines) -> None:
-    """The example of the documents. Whether it finds multicast DNS makes no difference here."""
+@pytest.mark.parametrize("name", ["bus_on_a_lan.py", "bus_blocking.py"])
+def test_a_program_joins_the_bus_from_the_folder_of_its_machine(machines: Machines, name: str) -> None:
+    """The examples of the documents. Whether it finds multicast DNS makes no difference here."""
     program = subprocess.Popen(
-        [sys.executable, ROOT / "examples" / "bus_on_a_lan.py", "news"],
+        [sys.executable, ROOT / "examples" / name, "news"],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PARLEY_BUS_HOME": str(machines.folder("second"))},
@@ -309,3 +328,43 @@ def test_a_program_joins_the_bus_from_the_folder_of_its_machine(machines: Machin
     finally:
         program.kill()
         program.communicate(timeout=SECONDS)
+
+
+def test_a_machine_whose_certificate_ends_soon_gets_a_new_one_when_it_meets_the_user_key(machines: Machines) -> None:
+    """It was issued 80 days ago, for 90. What the third machine has was issued to end."""
+    clock = ManualClock()
+    clock.jump(SystemClock().now_ms() - 80 * DAY - clock.now_ms())
+
+    def issue(machine: str, *, renewal: bool) -> str:
+        line = machines.on(machine, "request").stdout.strip()
+        machines.on("first", "whoami")
+        found = bus.issue(
+            line, role="builder", days=90, topics=(), no_topics=False, calls_max=None, renewal=renewal, clock=clock
+        )
+        assert machines.on(machine, "accept", found["grant"]).code == 0
+        return found["expires_at"]
+
+    ends = {"second": issue("second", renewal=True), "third": issue("third", renewal=False)}
+    first = machines.listen("first", "news")
+    for machine in ends:
+        machines.listen(machine, "news")
+        machines.told(machine, "send", machines.agents["first"], "news", "hello")
+    assert bodies(first, 2) == ["hello", "hello"]
+    while (found := machines.on("second", "whoami", "--json").json)["certificate"]["expires_at"] == ends["second"]:
+        pass
+    assert (found["standing"], found["certificate"]["role"]) == ("valid", "builder")
+    machines.told("second", "send", machines.agents["first"], "news", "with the new one")
+    assert bodies(first, 1) == ["with the new one"]
+    assert machines.on("third", "whoami", "--json").json["certificate"]["expires_at"] == ends["third"]
+
+
+@pytest.mark.parametrize("policy", ["off", "publish", "all"])
+def test_what_waits_for_an_agent_that_is_away_is_for_whoever_listens_to_say(machines: Machines, policy: str) -> None:
+    second = machines.listen("second", "news")
+    machines.listen("first", "--spool", policy)
+    machines.told("first", "send", machines.agents["second"], "news", "hello")
+    second.end(signal.SIGKILL)
+    sent = machines.on("first", "send", machines.agents["second"], "news", "later", "--json")
+    asked = machines.on("first", "request", machines.agents["second"], "echo", "later", "--json", "--timeout", "0.5")
+    assert sent.json["status" if policy == "off" else "outcome"] == ("error" if policy == "off" else "spooled")
+    assert asked.json["code"] == ("BUS_NO_REPLY" if policy == "all" else "BUS_PEER_UNREACHABLE")

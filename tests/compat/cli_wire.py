@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from parley.bus.home import BusHome
 from parley.cli.root import run
 from tests.broker.process import SECONDS, Process
 from tests.compat.daemon_wire import SETTINGS, reached
@@ -73,6 +74,8 @@ def cli_contract(room: Room) -> dict[str, Any]:
         _meshes(shell, room)
         _broker(shell, room.process, place)
         _bus(shell, place / "bus")
+        _bus_messages(shell, place / "lan")
+        _bus_pair(shell, place / "pair")
     return recorder.contract()
 
 
@@ -344,3 +347,62 @@ def _bus(shell: Shell, folder: Path) -> None:
     shell.types("bus whoami")
     shell.types("bus verify", granted["grant"])
     shell.types("bus accept", stated["statement"])
+
+
+def _bus_pair(shell: Shell, folder: Path) -> None:
+    """The two sides print lines of their own, and each reads the digits of the other one."""
+
+    def start(home: str, *words: str) -> "subprocess.Popen[str]":
+        shell.at(Path.cwd(), PARLEY_BUS_HOME=folder / home)
+        argv = [sys.executable, "-P", "-m", "parley", "bus", "pair", "--json", "--no-mdns", *words]
+        return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def line(process: "subprocess.Popen[str]") -> Any:
+        assert process.stdout is not None
+        return shell.keep("bus pair", 0, json.loads(process.stdout.readline()))
+
+    shell.at(Path.cwd(), PARLEY_BUS_HOME=folder / "here")
+    shell.types("bus keygen")
+    shell.types("bus pair", "--no-mdns", "127.0.0.1:7", code=1)
+    with start("here", "--host", "127.0.0.1") as here, start("there", line(here)["addresses"][0]) as there:
+        line(there)
+        shown = {process: line(process) for process in (here, there)}
+        for process, other in ((here, there), (there, here)):
+            assert process.stdin is not None
+            process.stdin.write(f"{shown[other]['code']}\n")
+            process.stdin.flush()
+        for process in (here, there):
+            line(process)
+            assert process.wait(SECONDS) == 0
+
+
+def _bus_messages(shell: Shell, folder: Path) -> None:
+    here, there = folder / "here", folder / "there"
+    shell.at(Path.cwd(), PARLEY_BUS_HOME=there)
+    asked = shell.types("bus request")
+    shell.at(Path.cwd(), PARLEY_BUS_HOME=here)
+    shell.types("bus keygen")
+    granted = shell.types("bus issue", asked["request"])
+    shell.at(Path.cwd(), PARLEY_BUS_HOME=there)
+    shell.types("bus accept", granted["grant"])
+    agent = granted["agent"]
+    argv = [sys.executable, "-P", "-m", "parley", "bus", "listen", "news", "--answer", "echo=cat", "--json"]
+    argv += ["--no-mdns", "--host", "127.0.0.1"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            listening = shell.keep("bus listen", 0, json.loads(process.stdout.readline()))
+            shell.at(Path.cwd(), PARLEY_BUS_HOME=here)
+            BusHome(here).peers.write_text(f"{agent} 127.0.0.1:{listening['port']}\n")
+            shell.types("bus request", agent, "echo", "hello", "--no-mdns")
+            shell.types("bus request", agent, "nothing", "hello", "--no-mdns", code=1)
+            shell.types("bus send", agent, "news", "hello", "--no-mdns")
+            shell.types("bus publish", "news", "to all", "--no-mdns")
+            shell.types("bus peers", "--no-mdns")
+            for _ in range(2):
+                shell.keep("bus listen", 0, json.loads(process.stdout.readline()))
+        finally:
+            process.terminate()
+        assert process.wait(SECONDS) == 0
+    shell.types("bus send", agent, "news", "for later", "--no-mdns")
+    shell.types("bus outbox")

@@ -1,7 +1,9 @@
 """Files that matter are never half there."""
 
 import os
+import resource
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,19 @@ def test_a_failed_replacement_leaves_the_old_file_and_no_litter(tmp_path: Path) 
         write_atomic(target, b"data")
     assert target.joinpath("inside").read_text() == "kept"
     assert [file.name for file in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.parametrize("write", [write_atomic, write_new])
+def test_a_file_for_which_there_is_no_room_is_named(tmp_path: Path, write: Callable[[Path, bytes], None]) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
+    try:
+        with pytest.raises(OSError) as failed:
+            write(tmp_path / "grant", bytes(2_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert failed.value.filename == str(tmp_path / "grant")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_private_file_never_takes_over_one_that_is_there(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from parley.app.stopping import stop_holder
+from parley.app.lock_holder import stop_holder
 from parley.client.daemon import DaemonClient
 from parley.core.errors import RateLimited
 from parley.core.instance_lock import probe

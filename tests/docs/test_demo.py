@@ -12,6 +12,7 @@ import pytest
 
 from parley.sandbox import missing
 from scripts.demo import DEADLINE_SECONDS
+from scripts.demo_bus import BusAct
 from scripts.docs import ROOT
 
 
@@ -35,11 +36,20 @@ def test_the_demo_ends_well_and_leaves_nothing_behind(short_folder: Path) -> Non
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "each done and reported once: yes" in done.stdout
-    assert "each there once: yes" in done.stdout
+    assert done.stdout.count("each there once: yes") == 2
     assert "/ui#code=" in done.stdout
     if not missing():
         assert "all there and each told once: yes" in done.stdout
     assert list(short_folder.iterdir()) == []
+    assert [command for command in running() if str(short_folder) in command] == []
+
+
+def test_the_act_of_the_bus_ends_well_by_itself(short_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It needs no other act, no multicast and no extra, so it can be looked at in each run of the tests."""
+    assert BusAct(short_folder / "bus").run()
+    said = capfd.readouterr().out
+    assert "4 messages sent, 4 at the server; each there once: yes" in said
+    assert "server heard: commit 2 is green" in said
     assert [command for command in running() if str(short_folder) in command] == []
 
 

@@ -22,7 +22,7 @@ SAID = {
     "bus_in_memory.py": ["built main", "the build is green"],
     "read_without_hub.py": ["the newest event is "],
 }
-BY_HAND = {"resume_from_cursor.py", "agentlip-launcher", "bus_on_a_lan.py"}
+BY_HAND = {"resume_from_cursor.py", "agentlip-launcher", "bus_on_a_lan.py", "bus_blocking.py"}
 """What is run in a way of its own: the first below, the others in ``tests/compat`` and ``tests/cli``."""
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -175,3 +175,25 @@ async def test_what_waits_when_the_writer_stops_is_committed_at_once(connection:
     last = writer.run(insert(8))
     assert await writer.stop(timeout=DEADLINE_SECONDS)
     assert await last == 8
+
+
+async def test_a_write_that_nobody_waits_for_does_not_have_the_next_commit_to_itself(
+    connection: apsw.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_writer, "LATER_SECONDS", 3600.0)
+    monkeypatch.setattr(async_writer, "PATIENCE_SECONDS", 0.0)
+    sizes: list[int] = []
+    writer = AsyncWriter(connection, after_commit=lambda batch: sizes.append(len(batch)))
+    held = Held()
+    first = writer.run(held)
+    await asyncio.to_thread(held.running.wait, DEADLINE_SECONDS)
+    later = writer.run_later(insert(1))
+    held.release.set()
+    await first
+    await asyncio.sleep(0)
+    await asyncio.to_thread(writer.writer.between_commits, lambda: None)
+    assert not later.done()
+    assert await writer.run(insert(2)) == 2
+    assert await later == 1
+    assert sizes == [1, 2]
+    await writer.stop()

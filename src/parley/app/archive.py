@@ -8,7 +8,7 @@ from parley.hub.archive import archive_before
 from parley.hub.exclusive_access import workspace_alone
 from parley.sqlite import close_quietly, open_writer
 from parley.workspace.layout import Workspace
-from parley.workspace.lost import refuse_lost_database
+from parley.workspace.lost_database import refuse_lost_database
 from parley.workspace.reading import refuse_foreign
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from parley.app.broker import broker_folder
-from parley.app.stopping import stop_holder
+from parley.app.lock_holder import stop_holder
 from parley.broker.instances import Instance, instances, lock_of
 
 ASK_SECONDS: Final = 5.0

@@ -5,7 +5,7 @@ Each function is a command. What it returns is what the command prints with ``--
 
 import socket
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from parley.bus.caveats import Caveats, topic_names
 from parley.bus.chain import Authority
@@ -13,7 +13,6 @@ from parley.bus.enrolment import (
     DAY_MS,
     Grant,
     check_grant,
-    is_due,
     issue_grant,
     read_grant,
     read_request,
@@ -24,6 +23,7 @@ from parley.bus.fingerprint import Fingerprint, fingerprint_of, parse_fingerprin
 from parley.bus.home import BusHome, bus_home, locked, make_key
 from parley.bus.issued import Issued, keep_issued, read_issued
 from parley.bus.lines import read_line, split_lines
+from parley.bus.renewal import renew_standing
 from parley.bus.revocation import NOTHING_REVOKED, Statement, decode_statement, state
 from parley.bus.signed import Signed
 from parley.bus.standing import Standing, keep_grant, keep_revocations, load_standing, statement_line
@@ -69,6 +69,29 @@ def request(clock: Clock | None = None) -> dict[str, Any]:
     return {"request": line, "agent": _hex(standing.agent), "user": _hex(standing.user)}
 
 
+class Terms(NamedTuple):
+    """What a machine is let in for."""
+
+    role: str
+    days: int
+    topics: Sequence[str]
+    no_topics: bool
+    calls_max: int | None
+    renewal: bool = True
+    """Whether the machine with the user key renews the certificate when the two meet."""
+
+    def caveats(self, generation: int, now_ms: int) -> Caveats:
+        """As limits of a certificate that is issued now. Raises ``InvalidInput``."""
+        if self.topics and self.no_topics:
+            raise InvalidInput("Name topics, or say that there are none, not both.", field="topics")
+        return Caveats(
+            calls_max=self.calls_max,
+            expires_at_ms=min(now_ms + self.days * DAY_MS, limits.TIME_MS_MAX),
+            generation=generation,
+            topics=topic_names(self.topics) if self.topics or self.no_topics else None,
+        )
+
+
 def issue(
     line: str,
     *,
@@ -77,29 +100,29 @@ def issue(
     topics: Sequence[str],
     no_topics: bool,
     calls_max: int | None,
+    renewal: bool = True,
     clock: Clock | None = None,
 ) -> dict[str, Any]:
     """Lets in the machine that made the request, within these limits."""
+    return let_in(line, Terms(role, days, topics, no_topics, calls_max, renewal), clock)
+
+
+def let_in(line: str, terms: Terms, clock: Clock | None = None) -> dict[str, Any]:
+    """Lets in the machine that made the request, on these terms."""
     home, now_ms = bus_home(), _now(clock)
     asked = read_request(line)
     agent_key = bytes.fromhex(asked.agent)
     agent = fingerprint_of(agent_key)
-    if topics and no_topics:
-        raise InvalidInput("Name topics, or say that there are none, not both.", field="topics")
     load_standing(home).require_user_seed()  # before a lock makes a folder where there is none
     with locked(home):
         standing = load_standing(home)
         if agent in standing.revocations.revoked:
             raise Revoked("this key was revoked", key=agent.hex())
-        expires_at_ms = min(now_ms + days * DAY_MS, limits.TIME_MS_MAX)
-        caveats = Caveats(
-            calls_max=calls_max,
-            expires_at_ms=expires_at_ms,
-            generation=standing.revocations.generation,
-            topics=topic_names(topics) if topics or no_topics else None,
-        )
-        grant = issue_grant(standing.require_user_seed(), agent_key, role=role, caveats=caveats, now_ms=now_ms)
-        keep_issued(home, Issued(agent.hex(), asked.host, role, expires_at_ms), now_ms)
+        caveats = terms.caveats(standing.revocations.generation, now_ms)
+        grant = issue_grant(standing.require_user_seed(), agent_key, role=terms.role, caveats=caveats, now_ms=now_ms)
+        assert caveats.expires_at_ms is not None
+        issued = Issued(agent.hex(), asked.host, terms.role, caveats.expires_at_ms, terms.renewal)
+        keep_issued(home, issued, now_ms)
     return {"grant": grant.line(), "host": asked.host, **_allowed(standing.judge(grant, now_ms))}
 
 
@@ -133,7 +156,7 @@ def revoke(names: Sequence[str], *, everything: bool, clock: Clock | None = None
         keep_revocations(home, merged)
         own = standing.agent is not None and standing.agent not in merged.revoked
         if everything and own and standing.grant is not None:  # who holds the user key revokes the others
-            keep_grant(home, renewed(user_seed, standing.grant, generation=merged.generation, now_ms=now_ms))
+            keep_grant(home, renewed(user_seed, standing.grant.chain, generation=merged.generation, now_ms=now_ms))
     (newest,) = merged.statements
     return {"statement": statement_line(newest), "changed": merged is not known, **_stated(newest)}
 
@@ -148,17 +171,12 @@ def _keep_certified(home: BusHome, standing: Standing, role: str, now_ms: int) -
     """Gives the machine with the user key a certificate, or a new one when that is due. Whether it did."""
     user_seed = standing.require_user_seed()
     assert standing.agent_seed is not None
-    generation = standing.revocations.generation
-    if standing.grant is None:
-        agent_key = sealing.public_key(standing.agent_seed)
-        expires_at_ms = now_ms + limits.BUS_CERTIFICATE_DAYS * DAY_MS
-        caveats = Caveats(expires_at_ms=expires_at_ms, generation=generation)
-        grant = issue_grant(user_seed, agent_key, role=role, caveats=caveats, now_ms=now_ms)
-    elif is_due(standing.grant, generation=generation, now_ms=now_ms):
-        grant = renewed(user_seed, standing.grant, generation=generation, now_ms=now_ms)
-    else:
-        return False
-    keep_grant(home, grant)
+    if standing.grant is not None:
+        return renew_standing(home, standing, now_ms)
+    agent_key = sealing.public_key(standing.agent_seed)
+    expires_at_ms = now_ms + limits.BUS_CERTIFICATE_DAYS * DAY_MS
+    caveats = Caveats(expires_at_ms=expires_at_ms, generation=standing.revocations.generation)
+    keep_grant(home, issue_grant(user_seed, agent_key, role=role, caveats=caveats, now_ms=now_ms))
     return True
 
 
@@ -213,6 +231,7 @@ def _issued(each: Issued, standing: Standing) -> dict[str, Any]:
         "host": each.host,
         "role": each.role,
         "expires_at": iso(each.expires_at_ms),
+        "renewal": each.renewal,
         "revoked": bytes.fromhex(each.agent) in standing.revocations.revoked,
     }
 

@@ -12,6 +12,7 @@ from parley.app.bus_socket import serving
 from parley.bus.bus import Bus
 from parley.bus.home import bus_home
 from parley.bus.node import Listening, joined
+from parley.bus.options import SpoolPolicy
 from parley.bus.subscription import Message
 from parley.core import limits
 from parley.core.errors import InvalidInput
@@ -25,6 +26,7 @@ def listen(
     *,
     host: str | None,
     port: int | None,
+    spool: SpoolPolicy | None = None,
     mdns: bool,
     ready: Tell,
     tell: Tell,
@@ -37,7 +39,7 @@ def listen(
     """
     commands = dict(map(_split, answers))
     asyncio.run(
-        _listen(Listening(frozenset(topics), host, port), commands, mdns=mdns, ready=ready, tell=tell, note=note)
+        _listen(Listening(frozenset(topics), host, port, spool), commands, mdns=mdns, ready=ready, tell=tell, note=note)
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from parley.app import bus_socket
@@ -79,4 +80,9 @@ async def _alone(home: BusHome, operation: AnyOperation, mdns: bool, note: Note)
     async with joined(home, mdns=mdns, note=note) as node:
         if mdns and isinstance(operation, Send | Ask):
             await announced(node, parse_fingerprint(operation.agent), limits.BUS_RESOLVE_SECONDS)
+        if isinstance(operation, Send | Publish):
+            # Else the message would wait behind those, and the bus be gone before its turn comes.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limits.BUS_CLOSE_SECONDS):
+                    await node.bus.drain()
         return await perform(node, operation)

@@ -112,7 +112,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
         if not data:
             raise ConnectionResetError("the question was cut off")
         frames.feed(data)
-    return frame
+    return bytes(frame)
 
 
 def _received(connection: socket.socket) -> bytes:
@@ -122,4 +122,4 @@ def _received(connection: socket.socket) -> bytes:
         if not data:
             raise ConnectionResetError("the answer was cut off")
         frames.feed(data)
-    return frame
+    return bytes(frame)

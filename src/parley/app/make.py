@@ -10,7 +10,7 @@ from parley.sqlite import close_quietly, open_writer
 from parley.workspace import discovery
 from parley.workspace.config import load_settings
 from parley.workspace.layout import Workspace
-from parley.workspace.lost import refuse_lost_database
+from parley.workspace.lost_database import refuse_lost_database
 from parley.workspace.prepare import prepare
 
 

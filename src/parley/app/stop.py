@@ -1,6 +1,6 @@
 """Stopping the hub of a workspace: the process that holds its lock, whatever ``server.json`` says."""
 
-from parley.app.stopping import Stopped, stop_holder
+from parley.app.lock_holder import Stopped, stop_holder
 from parley.core.clock import SystemClock, iso
 from parley.hub.exclusive_access import workspace_alone
 from parley.workspace.layout import Workspace

@@ -8,11 +8,11 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from parley.broker.line import Line
 from parley.broker.rules.founding import FoundMesh, Join
 from parley.broker.rules.mesh_limits import ChangeLimits, all_limits
 from parley.broker.rules.roster_founding import TakeRoster
 from parley.broker.server import CONNECTIONS_MAX, Broker
-from parley.broker.socket import BrokerSocket, socket_config
 from parley.core.broker_errors import (
     CreationRefused,
     InviteRefused,
@@ -24,10 +24,10 @@ from parley.core.broker_errors import (
 from parley.core.clock import Clock
 from parley.core.errors import NotFound, OriginForbidden, RateLimited, ServiceUnavailable, ShuttingDown
 from parley.serve import DiskWatch, InFlight, RateLimiter
+from parley.serve.connections import Connections
 from parley.serve.disk import FULL_BYTES
 from parley.serve.door import Door, Visit
 from parley.serve.endpoint import Answer, Call, Endpoint
-from parley.serve.http import HttpConnection
 from parley.serve.limiter import Key
 from parley.serve.openapi import About, openapi_document
 from parley.serve.shell import Shell, too_many
@@ -138,13 +138,11 @@ class BrokerDoor(Door):
 def broker_shell(front: Front, clock: Clock, in_flight: InFlight) -> Shell[Front]:
     """The routes and the WebSocket of one broker."""
     broker = front.broker
-    config = socket_config(broker)
 
-    def open_socket(visit: Visit, connection: HttpConnection) -> BrokerSocket:
+    def open_socket(visit: Visit, connections: Connections) -> Line:
         if broker.connections >= CONNECTIONS_MAX:
             raise too_many("connections", CONNECTIONS_MAX)
-        headers = [*shell.common_headers, (b"x-request-id", visit.request_id.encode())]
-        return BrokerSocket(config, connection.server_state, headers)
+        return Line(broker, visit, connections, shell.common_headers)
 
     shell = Shell(
         front,

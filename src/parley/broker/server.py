@@ -1,59 +1,34 @@
-"""The shell around the sessions: sockets, a loop, a clock, and the gate to the store. It decides nothing.
-
-A connection has two halves. What the daemon says is decoded and given to its session; what the session replies is put
-into a queue of its own, which a task empties into the socket, so that a slow daemon holds nobody up. One that takes
-nothing while much is said is closed: its deliveries are on disk, and it finds them when it comes back. Since it may
-not even take that it is closed, it is left alone after a while, whatever was still to be said.
-"""
+"""The shell around the sessions: their connections, a loop, a clock, and the gate to the store. It decides nothing."""
 
 import asyncio
-import secrets
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from starlette.types import Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
 from parley.broker.fanout import Fanout
 from parley.broker.gate import Gate
+from parley.broker.line import Line
 from parley.broker.peer_changes import PeerChanges
 from parley.broker.policy import Policy
 from parley.broker.rules.ephemeral import EndGoneMember
 from parley.broker.rules.presence import seen
 from parley.broker.rules.retention import sweep, sweep_leases
-from parley.broker.session import Ask, Close, Effect, Expel, Joined, Kick, Reply, Session, Setting, Tell, Wake
+from parley.broker.session import Ask, Effect, Expel, Joined, Kick, Setting, Tell, Wake
 from parley.broker.signals import Signal
 from parley.broker.tx import Rule
 from parley.core.clock import Clock
 from parley.core.errors import ParleyError
-from parley.core.ids import new_uuid
 from parley.serve.metrics import Metrics
 from parley.sqlite import Outcome
-from parley.wire.broker import (
-    NONCE_BYTES,
-    Accepted,
-    DeliveryAck,
-    FromBroker,
-    Notice,
-    Push,
-    RefusedSend,
-    decode_from_daemon,
-    encode_frame,
-)
+from parley.wire.broker import Notice
 
-FRAME_BYTES_MAX: Final = 256 * 1024
-"""Room for the largest body in base64, and what is around it."""
-CLOSE_SECONDS: Final = 5.0
-"""How long a daemon may take to hear that its connection is closed."""
 CONNECTIONS_MAX: Final = 10_000
 """Connections of one process, greeted or not; one more is refused."""
 TICK_SECONDS: Final = 1.0
 LEASES_SECONDS: Final = 5.0
 RETENTION_SECONDS: Final = 60.0
 SWEEP_MESSAGES: Final = 500
-_TOO_SLOW: Final = 1008
-_POLICY_VIOLATION: Final = 1008
 
 
 class Broker:
@@ -89,26 +64,25 @@ class Broker:
         """Milliseconds that never go back."""
         return round(self._clock.monotonic() * 1000)
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One WebSocket, from its upgrade to its end."""
-        await receive()  # the request to connect
-        if self.stopping:
-            await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
-            return
-        await send({"type": "websocket.accept"})
-        session = Session(self.setting, new_uuid(), secrets.token_hex(NONCE_BYTES), self.now)
-        line = Line(self, session)
-        self._lines[session.connection_id] = line
+    def opened(self, line: Line) -> None:
+        """A connection was let in."""
+        self._lines[line.session.connection_id] = line
         self.metrics.inc("parley_broker_connections_total")
         self._count_connections()
-        sending = asyncio.create_task(line.send_all(send))
-        hearing = asyncio.create_task(line.hear_all(receive))
-        line.give_up = hearing.cancel
-        line.perform(session.open())
-        try:
-            await asyncio.wait({sending, hearing}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await self._end(line, sending, hearing)
+
+    def ended(self, line: Line) -> None:
+        """A connection is over, whoever ended it."""
+        session = line.session
+        mesh_id, member_id = session.mesh_id, session.member_id
+        self._fanout.remove(session.connection_id)
+        if member_id and not self._fanout.of_members([member_id]):
+            self._changes.connected(mesh_id, member_id, False)
+        del self._lines[session.connection_id]
+        self._count_connections()
+        if line.close_code is not None:
+            self.metrics.inc("parley_broker_closed_total", 1, str(line.close_code))
+        line.perform(session.on_closed())
+        self._look_whether_idle()
 
     async def stop(self) -> None:
         """Tells every daemon to come back later, and finishes what they have asked for."""
@@ -160,7 +134,7 @@ class Broker:
             line = self._lines[connection_id]
             line.perform(line.session.on_notice(notice))
 
-    def ask(self, line: "Line", ask: Ask) -> None:
+    def ask(self, line: Line, ask: Ask) -> None:
         """Runs a session's rule, and brings it the outcome."""
         try:
             future = self.gate.run(ask.rule)
@@ -171,7 +145,7 @@ class Broker:
         self._under_way.add(future)
         future.add_done_callback(lambda done: self._answered(line, ask.token, done))
 
-    def carry_out(self, line: "Line", effect: Effect) -> None:
+    def carry_out(self, line: Line, effect: Effect) -> None:
         """What a session wants of others."""
         match effect:
             case Joined(mesh_id, member_id, replaced):
@@ -190,7 +164,7 @@ class Broker:
             case _:
                 raise TypeError(effect)
 
-    def _answered(self, line: "Line", token: int, future: "asyncio.Future[Any]") -> None:
+    def _answered(self, line: Line, token: int, future: "asyncio.Future[Any]") -> None:
         self._under_way.discard(future)
         error = future.exception()
         if error is not None and not isinstance(error, ParleyError):
@@ -228,23 +202,6 @@ class Broker:
         if line is not None:
             line.perform(line.session.on_replaced())
 
-    async def _end(self, line: "Line", *tasks: "asyncio.Task[None]") -> None:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        session = line.session
-        line.forget()
-        mesh_id, member_id = session.mesh_id, session.member_id
-        self._fanout.remove(session.connection_id)
-        if member_id and not self._fanout.of_members([member_id]):
-            self._changes.connected(mesh_id, member_id, False)
-        del self._lines[session.connection_id]
-        self._count_connections()
-        if line.close_code is not None:
-            self.metrics.inc("parley_broker_closed_total", 1, str(line.close_code))
-        line.perform(session.on_closed())
-        self._look_whether_idle()
-
     def _count_connections(self) -> None:
         self.metrics.set("parley_broker_connections", len(self._lines))
 
@@ -274,97 +231,3 @@ class Broker:
         except Exception as error:  # the timers of all connections go on
             self.log.error("housekeeping_failed", exc_info=error)
             return None
-
-
-class Line:
-    """One connection: its session, and what waits to be sent on it."""
-
-    def __init__(self, broker: Broker, session: Session) -> None:
-        self.session = session
-        self.close_code: int | None = None
-        self.give_up: Callable[[], Any] = lambda: None
-        """Ends the connection without another word."""
-        self._broker = broker
-        self._frames: deque[bytes] = deque()
-        self._bytes = 0
-        self._changed = asyncio.Event()
-        self._ending: Close | None = None
-        self._patience: asyncio.TimerHandle | None = None
-
-    def perform(self, effects: list[Effect]) -> None:
-        """Carries out what the session wants."""
-        for effect in effects:
-            match effect:
-                case Reply(frame):
-                    self._put(frame)
-                case Close():
-                    self._end(effect)
-                case Ask():
-                    self._broker.ask(self, effect)
-                case _:
-                    self._broker.carry_out(self, effect)
-
-    async def send_all(self, send: Send) -> None:
-        """Empties the queue into the socket until the connection is to be closed."""
-        while True:
-            while self._frames:
-                data = self._frames.popleft()
-                self._bytes -= len(data)
-                await send({"type": "websocket.send", "text": data.decode()})
-            if self._ending is not None:
-                reason = self._ending.reason
-                await send({"type": "websocket.close", "code": self._ending.code, "reason": reason})
-                return
-            self._changed.clear()
-            await self._changed.wait()
-
-    async def hear_all(self, receive: Receive) -> None:
-        """Gives the session what the daemon says until it says no more."""
-        while (message := await receive())["type"] == "websocket.receive":
-            self._hear(message)
-
-    def _hear(self, message: Message) -> None:
-        broker = self._broker
-        try:
-            frame = decode_from_daemon(message.get("text") or message.get("bytes") or b"")
-        except ParleyError as error:
-            self.perform(self.session.on_unreadable(error, broker.now))
-            return
-        if isinstance(frame, DeliveryAck):
-            broker.metrics.inc("parley_broker_acknowledged_total", len(frame.deliveries))
-        self.perform(self.session.on_frame(frame, broker.now))
-
-    def _put(self, frame: FromBroker) -> None:
-        if self._ending is not None:
-            return
-        metrics = self._broker.metrics
-        match frame:
-            case Push():
-                metrics.inc("parley_broker_pushed_total")
-            case Accepted():
-                metrics.inc("parley_broker_accepted_total", 1, str(frame.status))
-            case RefusedSend():
-                metrics.inc("parley_broker_refused_total", 1, frame.problem.code)
-            case _:
-                pass
-        data = encode_frame(frame)
-        self._frames.append(data)
-        self._bytes += len(data)
-        policy = self._broker.policy
-        if len(self._frames) > policy.queue_frames_max or self._bytes > policy.queue_bytes_max:
-            self.forget()
-            self._end(Close(_TOO_SLOW, "SLOW"))
-        self._changed.set()
-
-    def forget(self) -> None:
-        """Drops what was to be sent."""
-        self._frames.clear()
-        self._bytes = 0
-        if self._patience is not None:
-            self._patience.cancel()
-
-    def _end(self, close: Close) -> None:
-        if self._ending is None:
-            self._ending, self.close_code = close, close.code
-            self._patience = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self.give_up)
-        self._changed.set()

@@ -5,6 +5,7 @@ each agent keeps, and the ``Bus`` on which they ask, answer, publish and subscri
 Each is imported by whoever wants it: nothing here opens a file, a socket or SQLite by itself.
 """
 
+from parley.bus.blocking_bus import BlockingBus, BlockingSubscription
 from parley.bus.bus import Bus
 from parley.bus.caveats import EVERYTHING, Caveats, topic_names
 from parley.bus.chain import Authority, CallLimit, Certificate, Chain, certify, decode_chain, verify
@@ -39,6 +40,8 @@ __all__ = [
     "Address",
     "Admission",
     "Authority",
+    "BlockingBus",
+    "BlockingSubscription",
     "Bounds",
     "Bus",
     "BusOptions",

@@ -39,9 +39,9 @@ class Facts(NamedTuple):
 
 
 def judge(
-    facts: Facts, sequence: int, payload_bytes: int, call_limits: Iterable[CallLimit], bounds: Bounds, now: int
+    facts: Facts, sequence: int, payload_bytes: int | None, call_limits: Iterable[CallLimit], bounds: Bounds, now: int
 ) -> Verdict:
-    """The first of ``admit``'s refusals that applies."""
+    """The first of ``admit``'s refusals that applies. What is not kept has no payload, and finds no box full."""
     if facts.nonce_is_known:
         return "replay"
     if not facts.mark < sequence <= BUS_SEQUENCE_MAX:
@@ -50,7 +50,9 @@ def judge(
         return "duplicate"
     if any(calls >= limit.calls_max for calls, limit in zip(facts.calls, call_limits, strict=True)):
         return "spent"
-    return "accepted" if bounds.exhausted(facts.held, payload_bytes) is None else "full"
+    if payload_bytes is not None and bounds.exhausted(facts.held, payload_bytes) is not None:
+        return "full"
+    return "accepted"
 
 
 def is_outdated(seen_at: int, now: int) -> bool:

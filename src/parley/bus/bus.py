@@ -16,7 +16,8 @@ from parley.bus.chain import Chain
 from parley.bus.connections import Connections
 from parley.bus.consumer import Arrival
 from parley.bus.dispatch import Dispatcher
-from parley.bus.fingerprint import Fingerprint, short
+from parley.bus.fingerprint import Fingerprint
+from parley.bus.greetings import Greetings
 from parley.bus.intake import Intake
 from parley.bus.link_frames import INSTANCE_BYTES, is_topic
 from parley.bus.memory_store import MemoryMeshStore
@@ -26,6 +27,7 @@ from parley.bus.options import BusOptions, Delivery, Peer
 from parley.bus.outbound import Outbound
 from parley.bus.peer_book import PeerBook
 from parley.bus.reception import Reception
+from parley.bus.renewals import Renewals
 from parley.bus.replies import Replies
 from parley.bus.revocation import Revocations
 from parley.bus.sending import Sender
@@ -34,12 +36,7 @@ from parley.bus.subscription import Message, Subscription
 from parley.bus.transport import Address, Resolver, Transport
 from parley.bus.trust import Identity, Trust
 from parley.core import limits
-from parley.core.bus_errors import (
-    BusClosed,
-    BusError,
-    ChannelClosed,
-    PeerUnreachable,
-)
+from parley.core.bus_errors import BusClosed, ChannelClosed
 from parley.core.clock import Clock, SystemClock
 from parley.core.errors import InvalidInput, ParleyError
 
@@ -72,7 +69,6 @@ class Bus:
         self._store = store
         self._trust = trust
         self._background = Background()
-        self._greeting = Background()
         self._dispatcher = Dispatcher(store, trust, options.jitter)
         self._replies = Replies()
         self._book = PeerBook(store, trust, clock)
@@ -95,6 +91,7 @@ class Bus:
             jitter=options.jitter,
             random_bytes=options.random_bytes,
         )
+        self._greetings = Greetings(self._connections, self._spool, self._book)
         self._outbound = Outbound(
             trust,
             sender,
@@ -113,6 +110,7 @@ class Bus:
             is_subscribed=self._is_subscribed,
             unhandled=self._answer_unhandled,
         )
+        self._renewals = Renewals(trust, clock, self._background, options)
         self._reception = Reception(
             trust,
             self._intake,
@@ -122,8 +120,10 @@ class Bus:
             clock,
             self._background,
             options.keep_revocations,
+            self._renewals,
         )
         self._address: Address | None = None
+        self._renewing: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -312,6 +312,11 @@ class Bus:
         """What waits for peers, what is wedged and why, and what has expired."""
         return await self._spool.outbox()
 
+    async def drain(self) -> None:
+        """Tries now to send all that waits. What waits after that is for peers that could not be reached."""
+        self._require_open()
+        await self._spool.drain()
+
     async def unwedge(self, outbox_id: int) -> bool:
         """Lets a wedged message of the outbox be tried again. True if it was wedged."""
         return await self._spool.unwedge(outbox_id)
@@ -371,6 +376,8 @@ class Bus:
         await self._dispatcher.load()
         self._address = await self._connections.listen(self._reception)
         await self._spool.start()
+        if self._options.renew is not None:
+            self._renewing = asyncio.ensure_future(self._renewals.run(self._connections))
         self._resolver.watch(self._seen)
         for peer in self._resolver.peers():
             self._seen(peer)
@@ -378,10 +385,12 @@ class Bus:
     async def _close(self, seconds: float) -> None:
         until = asyncio.get_running_loop().time() + seconds
         self._intake.stop()
+        if self._renewing is not None:
+            self._renewing.cancel()
         await self._dispatcher.close(seconds)
         await _until(self._outbound.idle(), until)
         self._replies.fail_all(BusClosed("the bus was closed"))
-        await self._greeting.finish(0)
+        await self._greetings.close()
         await self._spool.close()
         await self._background.finish(until - asyncio.get_running_loop().time())
         await self._connections.close()
@@ -430,17 +439,7 @@ class Bus:
 
     def _seen(self, peer: Fingerprint) -> None:
         if self._closing is None and peer != self.fingerprint:
-            self._greeting.spawn(self._greet(peer))
-
-    async def _greet(self, peer: Fingerprint) -> None:
-        """Meets a peer that was announced, and has what waits for it sent."""
-        try:
-            await self._spool.hasten(peer)
-            await self._connections.to(peer)
-        except (PeerUnreachable, ChannelClosed) as error:
-            _log.info("%s was announced and is not there: %s", short(peer), error)
-        except BusError as error:
-            _log.warning("%s was announced: %s", short(peer), error)
+            self._greetings.seen(peer)
 
 
 async def _until(work: Awaitable[object], until: float) -> None:

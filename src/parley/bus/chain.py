@@ -49,6 +49,10 @@ class Chain(NamedTuple):
 
     links: tuple[Signed[Certificate], ...]
 
+    def __hash__(self) -> int:
+        """Looked up with every message, so it is not made of every member of every certificate."""
+        return hash(self.links[-1].signature)
+
     @property
     def user_key(self) -> bytes:
         """The public key that the chain begins with."""

@@ -9,9 +9,12 @@ A connection ends with one error, for which everything fails that still waits fo
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from parley.bus.blocks import Buffer
+from parley.bus.deadlines import Deadlines
 from parley.bus.envelope import Opened
 from parley.bus.fingerprint import short
 from parley.bus.link import (
@@ -25,8 +28,8 @@ from parley.bus.link import (
     Unacceptable,
     refusal_of,
 )
-from parley.bus.link_frames import Alive, Answer, Hello, Statements, Topics, encode_frame
-from parley.bus.transport import Channel
+from parley.bus.link_frames import Alive, Answer, Hello, Renewal, Statements, Topics, encode_frame
+from parley.bus.transport import Channel, Frame
 from parley.bus.watchdog import Watchdog
 from parley.core import limits
 from parley.core.bus_errors import (
@@ -35,7 +38,6 @@ from parley.core.bus_errors import (
     ChainInvalid,
     ChannelClosed,
     LinkInvalid,
-    NotAcknowledged,
     OtherUser,
     PeerUnreachable,
     Revoked,
@@ -47,6 +49,11 @@ _ABOUT_THE_PEER: Final = (ChainInvalid, OtherUser, Revoked, CertificateExpired)
 """Ends that say what will become of the next connection, too."""
 _UNSENT_MAX: Final = 4 * limits.BUS_UNANSWERED_MAX
 """Frames that wait to be written: more than an honest peer ever leaves there, which reads what it is answered."""
+_TOGETHER_BYTES_MAX: Final = 64 * 1024
+"""Frames that wait go out together up to this, so that small ones share a record and a call of the system."""
+_TURNS: Final = 3
+"""Turns of the loop that an acknowledgement waits for company: in so many a handler that is quick has replied, and
+whoever has its reply asks again."""
 
 
 class Owner(Protocol):
@@ -64,14 +71,21 @@ class Owner(Protocol):
         """The peer subscribes to other topics now."""
         ...
 
+    def renewed(self, connection: "Connection", line: str) -> None:
+        """The peer gave a grant for this agent, which nobody has looked at yet."""
+        ...
+
     def learned(self) -> None:
         """More is known to be revoked than before."""
         ...
 
 
 class _Outgoing(NamedTuple):
-    frame: bytes
-    written: "asyncio.Future[None] | None" = None
+    frame: Frame
+    waiting: "asyncio.Future[Answer] | None" = None
+    """Of an envelope: the answer to it, which has to come in time once it is written."""
+    can_wait: bool = False
+    """Whether nobody minds if something else is waited for that may go with it."""
     last: BusError | None = None
     """With this the connection ends once the frame is written."""
 
@@ -89,11 +103,12 @@ class Connection:
         self.ready.add_done_callback(lambda ready: ready.cancelled() or ready.exception())
         self._channel = channel
         self._clock = clock
-        self._outgoing: asyncio.Queue[_Outgoing] = asyncio.Queue()
-        self._outgoing.put_nowait(_Outgoing(encode_frame(hello)))
+        self._outgoing: deque[_Outgoing] = deque([_Outgoing(encode_frame(hello))])
+        self._more = asyncio.Event()
         self._window = asyncio.Semaphore(limits.BUS_UNANSWERED_MAX)
         self._order = asyncio.Lock()
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._deadlines = Deadlines(limits.BUS_ACK_SECONDS)
         self._admitting = 0
         self._admitting_bytes = 0
         self._admitted = asyncio.Event()
@@ -120,7 +135,7 @@ class Connection:
             for outcome in await asyncio.gather(reader, writer, return_exceptions=True):
                 if isinstance(outcome, Exception):
                     _log.error("a connection to %s failed", short(self.peer), exc_info=outcome)
-            for each in (self._quiet, self._stalled, self._silent):
+            for each in (self._quiet, self._stalled, self._silent, self._deadlines):
                 each.stop()
             await self._channel.close()
 
@@ -139,27 +154,30 @@ class Connection:
         """Ends it once the peer was told why."""
         _log.warning("the connection to %s ends: %s", short(self.peer), error)
         if not self.ended:
-            self._outgoing.put_nowait(_Outgoing(encode_frame(refusal_of(error)), last=error))
+            self._put(_Outgoing(encode_frame(refusal_of(error)), last=error))
 
-    async def deliver(self, sequences: Callable[[], Awaitable[int]], sign: Callable[[int], bytes]) -> Answer:
+    async def deliver(
+        self,
+        sequences: Callable[[], Awaitable[int]],
+        sign: Callable[[int], Frame],
+        told: "asyncio.Future[bytes] | None" = None,
+    ) -> Answer:
         """Sends an envelope, signed once its sequence is known, and waits for the answer.
 
-        Raises ``NotAcknowledged`` if none came in time, and the error with which the connection ended.
+        ``told`` is what else would tell that the peer has it. Raises ``NotAcknowledged`` if no answer came in time, and
+        the error with which the connection ended.
         """
         async with self._window:
             async with self._order:
                 sequence = await sequences()
                 self._require_open()
-                written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-                self._outgoing.put_nowait(_Outgoing(sign(sequence), written))
+                self._put(_Outgoing(sign(sequence), waiting))
                 self._waiting[sequence] = waiting
+            if told is not None:
+                told.add_done_callback(lambda _: waiting.done() or waiting.set_result(Answer(sequence, "accepted")))
             try:
-                await asyncio.wait({written, waiting}, return_when=asyncio.FIRST_COMPLETED)
-                async with asyncio.timeout(limits.BUS_ACK_SECONDS):
-                    return await waiting
-            except TimeoutError as error:
-                raise NotAcknowledged("the peer did not acknowledge the message in time") from error
+                return await waiting
             finally:
                 del self._waiting[sequence]
 
@@ -177,10 +195,10 @@ class Connection:
 
     def answer(self, answer: Answer) -> None:
         """Tells what became of an envelope."""
-        if self._outgoing.qsize() >= _UNSENT_MAX:
+        if len(self._outgoing) >= _UNSENT_MAX:
             self.end(ChannelClosed("the peer does not read what it is answered"))
         else:
-            self._tell(encode_frame(answer))
+            self._tell(encode_frame(answer), can_wait=True)
 
     def tell_topics(self, topics: tuple[str, ...]) -> None:
         """Tells what this side subscribes to now."""
@@ -190,29 +208,53 @@ class Connection:
         """Tells what is known to be revoked now."""
         self._tell(encode_frame(Statements(statements)))
 
+    def tell_renewal(self, line: str) -> None:
+        """Gives the peer a grant in the place of the one that it has."""
+        self._tell(encode_frame(Renewal(line)))
+
     def _watch(self, end: str) -> Watchdog:
         return Watchdog(limits.BUS_SILENCE_SECONDS, lambda: self.end(ChannelClosed(end)))
 
-    def _tell(self, frame: bytes) -> None:
+    def _tell(self, frame: bytes, *, can_wait: bool = False) -> None:
         if not self.ended:
-            self._outgoing.put_nowait(_Outgoing(frame))
+            self._put(_Outgoing(frame, can_wait=can_wait))
+
+    def _put(self, outgoing: _Outgoing) -> None:
+        self._outgoing.append(outgoing)
+        self._more.set()
 
     async def _write(self) -> None:
         try:
             self._quiet.feed()
             while True:
-                outgoing = await self._outgoing.get()
+                together = await self._next()
                 self._stalled.feed()
-                await self._channel.send(outgoing.frame)
+                await self._channel.send(*(each.frame for each in together))
                 self._stalled.pause()
                 self._quiet.feed()
-                if outgoing.written is not None and not outgoing.written.done():
-                    outgoing.written.set_result(None)
-                if outgoing.last is not None:
-                    self.end(outgoing.last)
-                    return
+                for each in together:
+                    if each.waiting is not None:
+                        self._deadlines.begin(each.waiting)
+                    if each.last is not None:
+                        self.end(each.last)
+                        return
         except BusError as error:
             self.end(error)
+
+    async def _next(self) -> "Sequence[_Outgoing]":
+        """What is to be written now, a few frames of what waits, or one long one."""
+        while not self._outgoing:
+            self._more.clear()
+            await self._more.wait()
+        for _ in range(_TURNS):
+            if not self._outgoing[0].can_wait or len(self._outgoing) > 1:
+                break
+            await asyncio.sleep(0)
+        together = [self._outgoing.popleft()]
+        size = _length(together[0].frame)
+        while self._outgoing and (size := size + _length(self._outgoing[0].frame)) <= _TOGETHER_BYTES_MAX:
+            together.append(self._outgoing.popleft())
+        return together
 
     def _say_something(self) -> None:
         self._tell(KEEPALIVE)
@@ -236,7 +278,7 @@ class Connection:
             self.refuse(error)
             await asyncio.shield(self._ended)
 
-    def _heed(self, owner: Owner, frame: bytes) -> None:
+    def _heed(self, owner: Owner, frame: Buffer) -> None:
         match self.link.receive(frame, self._clock.now_ms()):
             case Met(learned=learned):
                 if learned:
@@ -258,6 +300,8 @@ class Connection:
             case Learned(new):
                 if new:
                     owner.learned()
+            case Renewal(line):
+                owner.renewed(self, line)
             case Refused(error):
                 self.end(error)
             case Alive():
@@ -281,3 +325,7 @@ class Connection:
         if not isinstance(error, LinkInvalid) and (isinstance(error, _ABOUT_THE_PEER) or "peer" in error.details):
             return error
         return error if isinstance(error, ChannelClosed) else ChannelClosed(f"the connection has ended: {error}")
+
+
+def _length(frame: Frame) -> int:
+    return sum(map(len, frame)) if isinstance(frame, tuple) else len(frame)

@@ -17,7 +17,7 @@ from parley.bus.rivals import Rival, keeps_new
 from parley.bus.transport import Address, Channel, Resolver, Transport
 from parley.bus.trust import Trust
 from parley.core import limits
-from parley.core.bus_errors import BusClosed, BusError, ChannelClosed, PeerUnreachable
+from parley.core.bus_errors import BusClosed, BusError, CertificateExpired, ChannelClosed, PeerUnreachable
 from parley.core.clock import Clock
 
 _log: Final = logging.getLogger(__name__)
@@ -44,7 +44,8 @@ class Connections:
         self._instance = instance
         self._topics = topics
         self._number = 0
-        self._live: set[Connection] = set()
+        self._live: dict[Connection, None] = {}
+        """In the order in which they came, so that they end in the same one each time."""
         self._ready: dict[Fingerprint, Connection] = {}
         self._dialling: dict[Fingerprint, asyncio.Task[Connection]] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -119,7 +120,7 @@ class Connections:
                 if not error.transient:
                     raise
                 tried.append(list(address))
-                failure = error
+                failure = failure if isinstance(failure, CertificateExpired) else error
         if failure is not None and not isinstance(failure, PeerUnreachable | ChannelClosed):
             raise failure
         why = "no address is known" if failure is None else str(failure)
@@ -155,12 +156,12 @@ class Connections:
         await self._run(self._connection(channel, self._next_number(), dialled=False))
 
     async def _run(self, connection: Connection) -> None:
-        self._live.add(connection)
+        self._live[connection] = None
         try:
             assert self._owner is not None
             await connection.run(_Settled(self._owner, self))
         finally:
-            self._live.discard(connection)
+            self._live.pop(connection, None)
             if self._ready.get(connection.peer) is connection:
                 del self._ready[connection.peer]
 
@@ -227,6 +228,7 @@ class _Settled:
         self.arrived = owner.arrived
         self.topics_told = owner.topics_told
         self.learned = owner.learned
+        self.renewed = owner.renewed
 
     def met(self, connection: Connection) -> None:
         if self._connections.settle(connection):

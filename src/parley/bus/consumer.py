@@ -96,7 +96,9 @@ class Consumer(ABC):
     def __init__(self, queue: TopicQueue, shared: Shared) -> None:
         self._queue = queue
         self._shared = shared
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], None] = {}
+        self._handling = 0
+        """Messages whose handler has not returned. Their tasks go on after that, until the store has removed them."""
         self._reserved = 0
 
     @abstractmethod
@@ -109,7 +111,7 @@ class Consumer(ABC):
 
     @property
     def is_free(self) -> bool:
-        return len(self._running) + self._reserved < self.capacity()
+        return self._handling + self._reserved < self.capacity()
 
     def reserve(self) -> bool:
         """Keeps a place for a message that is being admitted, if there is one."""
@@ -144,14 +146,19 @@ class Consumer(ABC):
         await asyncio.gather(*running, return_exceptions=True)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._handling += 1
         task = asyncio.ensure_future(work)
-        self._running.add(task)
+        self._running[task] = None
         task.add_done_callback(self._over)
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             _log.error("a consumer failed", exc_info=task.exception())
+
+    def _let_go(self) -> None:
+        """A handler has returned, or was not called: there is place for the next message."""
+        self._handling -= 1
         self.wake()
 
     async def _claim(self, inbox_id: int) -> None:
@@ -160,13 +167,18 @@ class Consumer(ABC):
         except BusError as error:
             _log.error("message %d of the inbox cannot be handed out now: %s", inbox_id, error)
             self._again(inbox_id, 1)
-            return
-        if arrival is not None:
+            arrival = None
+        if arrival is None:
+            self._let_go()
+        else:
             await self._run(arrival)
 
     async def _run(self, arrival: Arrival) -> None:
         try:
-            await self.handle(arrival)
+            try:
+                await self.handle(arrival)
+            finally:
+                self._let_go()
         except asyncio.CancelledError:
             self._queue.hold(arrival.inbox_id)
             raise
@@ -221,6 +233,7 @@ class AskedConsumer(Consumer):
         self._unread.append(arrival)
         self._changed.set()
         await self._in_hand
+        self._changed.set()
 
     async def ask(self) -> Arrival | None:
         """The next message; None after ``finish``. Raises ``InvalidInput`` if somebody else is asking."""
@@ -231,7 +244,9 @@ class AskedConsumer(Consumer):
         if self._in_hand is not None and not self._unread:
             self._in_hand.set_result(None)
             self._in_hand = None
-            await asyncio.wait(list(self._running))
+            while self._handling:
+                self._changed.clear()
+                await self._changed.wait()
         self._asking = True
         try:
             self.wake()

@@ -95,27 +95,49 @@ def check_grant(grant: Grant, *, user: Fingerprint | None, now_ms: int, revocati
     return authority
 
 
-def renewed(user_seed: bytes, grant: Grant, *, generation: int, now_ms: int) -> Grant:
-    """The same grant for as long again, in the user's present generation."""
-    last = grant.chain.last
+def renewed(user_seed: bytes, chain: Chain, *, generation: int, now_ms: int) -> Grant:
+    """A grant for the same for as long again, in the user's present generation."""
+    last = chain.last
     caveats = last.caveats
     if caveats.expires_at_ms is not None:
         lasts_ms = caveats.expires_at_ms - last.issued_at_ms
         caveats = msgspec.structs.replace(caveats, expires_at_ms=min(now_ms + lasts_ms, limits.TIME_MS_MAX))
     if caveats.generation is not None:
         caveats = msgspec.structs.replace(caveats, generation=generation)
-    return issue_grant(user_seed, grant.chain.agent_key, role=last.role, caveats=caveats, now_ms=now_ms)
+    return issue_grant(user_seed, chain.agent_key, role=last.role, caveats=caveats, now_ms=now_ms)
 
 
-def is_due(grant: Grant, *, generation: int, now_ms: int) -> bool:
+def is_due(chain: Chain, *, generation: int, now_ms: int) -> bool:
     """Whether whoever has the user key renews it now: it ends soon, or is of an older generation.
 
     A certificate that was issued for a short time is renewed in the last third of it.
     """
-    caveats = grant.chain.last.caveats
+    caveats = chain.last.caveats
     if caveats.generation is not None and caveats.generation < generation:
         return True
     if caveats.expires_at_ms is None:
         return False
-    lasts_ms = caveats.expires_at_ms - grant.chain.last.issued_at_ms
+    lasts_ms = caveats.expires_at_ms - chain.last.issued_at_ms
     return caveats.expires_at_ms - now_ms < min(limits.BUS_RENEWAL_DAYS * DAY_MS, lasts_ms // 3)
+
+
+def renews_itself(chain: Chain) -> bool:
+    """Whether a certificate may be renewed without anybody asking for it.
+
+    One that counts calls may not: under the new one they would be counted from the beginning. One that an agent has
+    issued is that agent's to renew.
+    """
+    return len(chain.links) == 1 and chain.last.caveats.calls_max is None
+
+
+def is_renewal(new: Chain, old: Chain) -> bool:
+    """Whether the new chain allows the same as the old one to the same agent, for longer."""
+    before, after = old.last.caveats, new.last.caveats
+    if before.expires_at_ms is None or after.expires_at_ms is None:
+        return False
+    return (
+        (new.user_key, new.agent_key, new.last.role) == (old.user_key, old.agent_key, old.last.role)
+        and len(new.links) == len(old.links) == 1
+        and after.expires_at_ms > before.expires_at_ms
+        and (after.topics, after.calls_max) == (before.topics, before.calls_max)
+    )

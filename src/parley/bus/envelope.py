@@ -69,16 +69,20 @@ class Opened(NamedTuple):
     payload: memoryview
 
 
-def encode(head: Head, payload: Buffer, *, chain: bytes, seed: bytes) -> bytes:
-    """Everything of the envelope that comes before its payload, signed by the sender.
+def encode(head: Head, *payload: Buffer, chain: bytes, seed: bytes) -> bytes:
+    """Everything of the envelope that comes before its payload, signed by the sender. A payload may be given in parts.
 
     Raises ``FrameTooLarge``, and ``InvalidInput`` for a field that is not as long as the format has it.
     """
-    if _AROUND_BYTES + len(chain) + len(payload) > limits.BUS_FRAME_BYTES_MAX:
+    size = sum(map(len, payload))
+    if _AROUND_BYTES + len(chain) + size > limits.BUS_FRAME_BYTES_MAX:
         raise FrameTooLarge(
-            f"a payload of {len(payload)} bytes does not fit into an envelope", bytes_max=limits.BUS_FRAME_BYTES_MAX
+            f"a payload of {size} bytes does not fit into an envelope", bytes_max=limits.BUS_FRAME_BYTES_MAX
         )
     _check_lengths(head)
+    hashed = blake3()
+    for part in payload:
+        hashed.update(part)
     signed = _FIELDS.pack(
         TAG,
         VERSION,
@@ -88,9 +92,9 @@ def encode(head: Head, payload: Buffer, *, chain: bytes, seed: bytes) -> bytes:
         head.sequence,
         head.message_id,
         SEALED if head.sealed else 0,
-        blake3(payload).digest(),
+        hashed.digest(),
     )
-    length = struct.pack(">I", len(payload))
+    length = struct.pack(">I", size)
     return b"".join((signed, sealing.sign(seed, signed), block(chain), length))
 
 

@@ -1,6 +1,7 @@
 """Fingerprints: BLAKE3-256 of a raw public key, by which agents and users are named."""
 
 import re
+from functools import lru_cache
 from typing import Annotated, Final, NewType
 
 from blake3 import blake3
@@ -12,6 +13,8 @@ Fingerprint = NewType("Fingerprint", bytes)
 """The 32 bytes."""
 
 FINGERPRINT_BYTES: Final = 32
+_CACHED: Final = 1_024
+"""The same few keys are named with every message."""
 SHORT_CHARS: Final = 12
 """Characters of a fingerprint that people are shown in a list; never enough to decide on."""
 
@@ -20,6 +23,7 @@ Hex32 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}(?![\s\S])")]
 _TEXT: Final = re.compile("[0-9a-f]{64}")
 
 
+@lru_cache(_CACHED)
 def fingerprint_of(public: bytes) -> Fingerprint:
     """The name of whoever has this public key."""
     return Fingerprint(blake3(public).digest())

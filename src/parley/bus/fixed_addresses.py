@@ -6,9 +6,9 @@ its line, as somebody expects it to hold.
 """
 
 import logging
-import re
 from typing import Final
 
+from parley.bus.addresses import parse_address
 from parley.bus.fingerprint import Fingerprint, parse_fingerprint
 from parley.bus.home import BusHome
 from parley.bus.transport import Address
@@ -18,10 +18,6 @@ from parley.core.errors import InvalidInput
 from parley.core.files import stamp_of
 
 _log: Final = logging.getLogger(__name__)
-_LINE: Final = re.compile(
-    r"(?P<peer>\S+)\s+(?:\[(?P<address>[^\s\]]+)\]|(?P<host>[^\s:\[\]]{1,255})):(?P<port>[0-9]{1,5})"
-)
-_PORT_MAX: Final = 65_535
 _FILE_CHARS_MAX: Final = 262_144
 """A line of each address that may be there, with a comment as long as itself."""
 
@@ -72,13 +68,11 @@ def read_fixed_addresses(home: BusHome) -> dict[Fingerprint, list[Address]]:
 
 
 def _parsed(home: BusHome, number: int, said: str) -> tuple[Fingerprint, Address]:
-    match = _LINE.fullmatch(said)
-    if match is None or not 0 < int(match["port"]) <= _PORT_MAX:
-        raise _damaged(home, number, "is no fingerprint with HOST:PORT")
+    peer, *rest = said.split(maxsplit=1)
     try:
-        return parse_fingerprint(match["peer"]), Address(match["address"] or match["host"], int(match["port"]))
+        return parse_fingerprint(peer), parse_address("".join(rest))
     except InvalidInput as error:
-        raise _damaged(home, number, f"begins with no fingerprint: {error}") from error
+        raise _damaged(home, number, f"is no fingerprint with HOST:PORT: {error}") from error
 
 
 def _text(home: BusHome) -> str:

@@ -6,7 +6,7 @@
 from typing import Final, NamedTuple
 
 from parley.bus.envelope import Opened
-from parley.bus.message import BusMessage, decode_message
+from parley.bus.message import BusMessage, Reply, decode_message
 from parley.bus.payload import open_payload
 from parley.bus.trust import Trust
 from parley.core.bus_errors import PayloadUnreadable
@@ -19,13 +19,16 @@ class Entry(NamedTuple):
     """What the store keeps, and what it says."""
 
     stored: bytes
+    """Empty for a reply, which nobody could use after a restart."""
     message: BusMessage
 
 
 def enter(opened: Opened, trust: Trust) -> Entry:
     """The entry for an envelope. Raises ``PayloadUnreadable`` or ``EnvelopeInvalid``."""
-    stored = bytes([opened.head.sealed]) + opened.authority.agent_key + opened.payload
-    return Entry(stored, read_entry(stored, opened.head.message_id, trust))
+    key, head = opened.authority.agent_key, opened.head
+    message = _read(opened.payload, head.message_id, trust, sender_key=key, sealed=head.sealed)
+    stored = b"" if isinstance(message, Reply) else b"".join((bytes([head.sealed]), key, opened.payload))
+    return Entry(stored, message)
 
 
 def read_entry(stored: bytes, message_id: bytes, trust: Trust) -> BusMessage:
@@ -33,14 +36,13 @@ def read_entry(stored: bytes, message_id: bytes, trust: Trust) -> BusMessage:
     if len(stored) < _BEFORE:
         raise PayloadUnreadable("the entry is cut off")
     payload = memoryview(stored)[_BEFORE:]
-    if not stored[0]:
+    return _read(payload, message_id, trust, sender_key=stored[1:_BEFORE], sealed=bool(stored[0]))
+
+
+def _read(payload: memoryview, message_id: bytes, trust: Trust, *, sender_key: bytes, sealed: bool) -> BusMessage:
+    if not sealed:
         return decode_message(payload)
-    return decode_message(
-        open_payload(
-            payload,
-            user=trust.user,
-            message_id=message_id,
-            sender_key=stored[1:_BEFORE],
-            recipient_seed=trust.seed,
-        )
+    opened = open_payload(
+        payload, user=trust.user, message_id=message_id, sender_key=sender_key, recipient_seed=trust.seed
     )
+    return decode_message(opened)

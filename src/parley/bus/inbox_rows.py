@@ -53,11 +53,12 @@ def admit(
     now: int,
     call_limits: Sequence[CallLimit],
     dispatching: bool,
+    kept: bool,
     bounds: Bounds,
 ) -> Admission:
     """As ``MeshStore.admit``."""
     facts = _facts(db, peer, nonce, message_id, call_limits)
-    verdict = judge(facts, sequence, len(payload), call_limits, bounds, now)
+    verdict = judge(facts, sequence, len(payload) if kept else None, call_limits, bounds, now)
     if verdict in ("accepted", "duplicate", "bad_sequence"):
         db.execute(_PUT_NONCE, (nonce,))
         db.execute(_EVICT_NONCES, (db.last_insert_rowid() - BUS_NONCES_KEPT,))
@@ -71,6 +72,8 @@ def admit(
     db.execute(_PRUNE_MESSAGE_IDS, (now - BUS_MESSAGE_ID_MS, _OUTDATED_AT_ONCE))
     for limit in call_limits:
         db.execute(_COUNT_CALL, (limit.certificate,))
+    if not kept:
+        return Admission(verdict)
     db.execute(_PUT, (peer, message_id, payload, now, int(dispatching)))
     return Admission(verdict, db.last_insert_rowid())
 

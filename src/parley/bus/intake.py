@@ -3,6 +3,10 @@
 An envelope reaches this point believed: its signature, its sender, its recipient and its certificates were looked at.
 Here it is asked what the message may do, and the store says whether it came before. Whatever goes wrong on our side,
 the store's failures above all, refuses the message for now: a message is never handled that the store did not keep.
+
+A reply is the exception. Whoever waits for it waits in memory, once, for this peer and under an id that nobody can
+guess. So no replay can reach anybody, nothing of it is worth keeping, and it is handed over as soon as it is believed;
+only where calls are counted the store is asked first. It is acknowledged after its commit, like everything else.
 """
 
 import asyncio
@@ -50,7 +54,7 @@ class Intake:
         self._clock = clock
         self._is_subscribed = is_subscribed
         self._unhandled = unhandled
-        self._admitting: set[asyncio.Task[None]] = set()
+        self._admitting: dict[asyncio.Task[None], None] = {}
         self._closing = False
 
     def arrived(self, connection: Connection, opened: Opened) -> None:
@@ -61,14 +65,15 @@ class Intake:
             _log.warning("a message of %s is refused: %s", short(connection.peer), error)
             connection.answer(_refusal(opened, error))
             return
-        size = len(entry.stored)
-        connection.begin_admission(size)
+        if isinstance(entry.message, Reply) and not opened.authority.call_limits:
+            self._replies.deliver(opened.head.sender, entry.message)
+        connection.begin_admission(len(entry.stored))
         queue = self._queue(entry)
         place = None if queue is None else queue.reserve()
         # Tasks begin in the order in which they were made, and each asks the store before it waits for anything.
         task = asyncio.ensure_future(self._admit(connection, opened, entry, queue, place))
-        self._admitting.add(task)
-        task.add_done_callback(self._admitting.discard)
+        self._admitting[task] = None
+        task.add_done_callback(lambda done: self._admitting.pop(done, None))
 
     def stop(self) -> None:
         """Takes nothing more but replies."""
@@ -126,6 +131,7 @@ class Intake:
                 now=now,
                 call_limits=opened.authority.call_limits,
                 dispatching=place is not None or queue is None,
+                kept=not isinstance(entry.message, Reply),
             )
             answer = _answer(opened, admission)
         except Exception as error:
@@ -133,7 +139,9 @@ class Intake:
             admission = None
             answer = _refusal(opened, error if isinstance(error, BusError) else PeerBusy("the store failed"))
         connection.end_admission(len(entry.stored), answer)
-        if admission is None or admission.inbox_id is None:
+        if admission is not None and admission.verdict == "accepted" and isinstance(entry.message, Reply):
+            self._replies.deliver(head.sender, entry.message)
+        elif admission is None or admission.inbox_id is None:
             if queue is not None:
                 queue.withdraw(place)
         elif queue is not None:
@@ -143,17 +151,16 @@ class Intake:
             )
             queue.enter(arrival, place)
         else:
-            await self._settle(opened, entry, admission.inbox_id)
+            assert isinstance(entry.message, Request)
+            await self._settle(head.sender, head.message_id, entry.message, admission.inbox_id)
 
-    async def _settle(self, opened: Opened, entry: Entry, inbox_id: int) -> None:
-        if isinstance(entry.message, Reply):
-            self._replies.deliver(opened.head.sender, entry.message)
+    async def _settle(self, peer: Fingerprint, message_id: bytes, message: Request, inbox_id: int) -> None:
+        """Nobody answers it, which the peer is told."""
         try:
             await self._store.dispatched(inbox_id)
         except BusError as error:
             _log.error("message %d was settled and cannot be removed: %s", inbox_id, error)
-        if isinstance(entry.message, Request):
-            self._unhandled(opened.head.sender, opened.head.message_id, entry.message)
+        self._unhandled(peer, message_id, message)
 
 
 def _answer(opened: Opened, admission: Admission) -> Answer:

@@ -27,6 +27,8 @@ class Issued(msgspec.Struct, frozen=True):
     host: str
     role: Role
     expires_at_ms: Time
+    renewal: bool = True
+    """Whether its certificate is renewed when it is met."""
 
 
 def read_issued(home: BusHome) -> list[Issued]:

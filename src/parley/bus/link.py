@@ -10,6 +10,7 @@ A link does no I/O and reads no clock. What it is asked to write it returns as b
 
 from typing import Final, NamedTuple
 
+from parley.bus.blocks import Buffer
 from parley.bus.chain import Authority
 from parley.bus.envelope import Envelope, Opened
 from parley.bus.fingerprint import Fingerprint
@@ -18,6 +19,7 @@ from parley.bus.link_frames import (
     Answer,
     Hello,
     Refusal,
+    Renewal,
     Statements,
     Topics,
     decode_frame,
@@ -67,7 +69,7 @@ class Refused(NamedTuple):
     error: BusError
 
 
-Event = Met | Arrived | Unacceptable | Answer | TopicsTold | Learned | Alive | Refused
+Event = Met | Arrived | Unacceptable | Answer | TopicsTold | Learned | Alive | Refused | Renewal
 
 KEEPALIVE: Final = encode_frame(Alive())
 
@@ -85,7 +87,7 @@ class Link:
         """The peer's hello, once it is believed."""
         return self._hello
 
-    def receive(self, frame: bytes, now_ms: int) -> Event:
+    def receive(self, frame: Buffer, now_ms: int) -> Event:
         """What the frame means. Raises the ``BusError`` for which the connection has to end."""
         said = decode_frame(frame)
         if isinstance(said, Refusal):
@@ -103,7 +105,7 @@ class Link:
                 return TopicsTold(topics)
             case Statements():
                 return Learned(self._trust.learn(said.texts))
-            case Answer() | Alive():
+            case Answer() | Alive() | Renewal():
                 return said
 
     def authority(self, now_ms: int) -> Authority:

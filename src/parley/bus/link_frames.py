@@ -8,6 +8,7 @@
     4 statements  statements
     5 alive
     6 refusal     refusal
+    7 renewal     block line
 
     topics        u16 count ‖ each as a block of UTF-8
     statements    u8 count ‖ each as a block
@@ -32,7 +33,7 @@ from parley.core.bus_errors import LinkInvalid
 
 VERSION: Final = 1
 INSTANCE_BYTES: Final = 16
-_HELLO, _ANSWER, _TOPICS, _STATEMENTS, _ALIVE, _REFUSAL = range(1, 7)
+_HELLO, _ANSWER, _TOPICS, _STATEMENTS, _ALIVE, _REFUSAL, _RENEWAL = range(1, 8)
 _OUTCOMES: Final = ("accepted", "duplicate", "bad_sequence", "refused")
 _UTF8_BYTES_MAX: Final = 4
 _CODE: Final = re.compile(rf"[A-Z][A-Z0-9_]{{0,{limits.BUS_CODE_CHARS_MAX - 1}}}")
@@ -88,10 +89,16 @@ class Alive(NamedTuple):
     """Nothing else was said for a while."""
 
 
-Frame = Hello | Answer | Topics | Statements | Alive | Refusal | Envelope
+class Renewal(NamedTuple):
+    """A grant for the peer, in the place of one that ends soon."""
+
+    line: str
 
 
-def encode_frame(frame: Hello | Answer | Topics | Statements | Alive | Refusal) -> bytes:
+Frame = Hello | Answer | Topics | Statements | Alive | Refusal | Renewal | Envelope
+
+
+def encode_frame(frame: Hello | Answer | Topics | Statements | Alive | Refusal | Renewal) -> bytes:
     """The frame as it travels. What it holds was checked by whoever made it."""
     match frame:
         case Hello():
@@ -110,6 +117,8 @@ def encode_frame(frame: Hello | Answer | Topics | Statements | Alive | Refusal) 
             return bytes([_ALIVE])
         case Refusal():
             return bytes([_REFUSAL]) + _refusal(frame)
+        case Renewal():
+            return bytes([_RENEWAL]) + block(frame.line.encode())
 
 
 def decode_frame(data: Buffer) -> Frame:
@@ -210,4 +219,5 @@ _READERS: Final[dict[int, Callable[[BlockReader], Frame]]] = {
     _STATEMENTS: lambda reader: Statements(_read_statements(reader)),
     _ALIVE: lambda reader: Alive(),
     _REFUSAL: _read_refusal,
+    _RENEWAL: lambda reader: Renewal(bytes(reader.block(limits.BUS_LINE_CHARS_MAX)).decode("ascii")),
 }

@@ -60,12 +60,14 @@ class MemoryMeshStore:
         now: int,
         call_limits: Sequence[CallLimit] = (),
         dispatching: bool = False,
+        kept: bool = True,
     ) -> Admission:
         self._begin()
         admission.check_arrival(peer, nonce, sequence, message_id, payload, call_limits)
         check_time("now", now)
         facts = self._facts(peer, nonce, message_id, call_limits)
-        verdict = judge(facts, sequence, len(payload), call_limits, self._bounds.inbox, now)
+        size = len(payload) if kept else None
+        verdict = judge(facts, sequence, size, call_limits, self._bounds.inbox, now)
         if verdict in ("accepted", "duplicate", "bad_sequence"):
             self._remember_nonce(nonce)
         if verdict == "bad_sequence":
@@ -76,6 +78,8 @@ class MemoryMeshStore:
             return Admission(verdict)
         self._remember_message(peer, message_id, now)
         self._calls.update(limit.certificate for limit in call_limits)
+        if not kept:
+            return Admission(verdict)
         inbox_id = self._inbox.new_id()
         message = Undispatched(inbox_id, peer, message_id, bytes(payload), now, int(dispatching), False)
         self._inbox.put(message)

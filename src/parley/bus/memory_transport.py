@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from parley.bus.fingerprint import Fingerprint
-from parley.bus.transport import Accept, Address
+from parley.bus.transport import Accept, Address, Frame
 from parley.core.bus_errors import ChannelClosed, FrameTooLarge, PeerUnreachable
 from parley.core.limits import BUS_FRAME_BYTES_MAX
 
@@ -145,10 +145,12 @@ class MemoryChannel:
     def peer(self) -> Fingerprint:
         return self._peer
 
-    async def send(self, frame: bytes) -> None:
-        if len(frame) > BUS_FRAME_BYTES_MAX:
-            raise FrameTooLarge(f"a frame has at most {BUS_FRAME_BYTES_MAX} bytes, not {len(frame)}")
-        await self._outward.put(frame)
+    async def send(self, *frames: Frame) -> None:
+        for frame in frames:
+            whole = b"".join(frame) if isinstance(frame, tuple) else bytes(frame)
+            if len(whole) > BUS_FRAME_BYTES_MAX:
+                raise FrameTooLarge(f"a frame has at most {BUS_FRAME_BYTES_MAX} bytes, not {len(whole)}")
+            await self._outward.put(whole)
 
     async def receive(self) -> bytes:
         return await self._inward.take()

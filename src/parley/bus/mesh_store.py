@@ -168,6 +168,7 @@ class MeshStore(Protocol):
         now: int,
         call_limits: Sequence[CallLimit] = (),
         dispatching: bool = False,
+        kept: bool = True,
     ) -> Admission:
         """Judges a verified message, and remembers it if it is to be handled. In this order:
 
@@ -178,6 +179,9 @@ class MeshStore(Protocol):
         - ``full``: the inbox has no room. Nothing changes, so the very same envelope may come again.
         - ``accepted``: nonce, mark, message id and calls are remembered, and the message is in the inbox until
           ``dispatched``. With ``dispatching`` its handler is about to be called, which counts as the first time.
+
+        A message that is not ``kept`` is judged and remembered like any other, without a place in the inbox: a reply,
+        which is of no use to anybody after a restart. Nobody is held up for it, so its commit may wait for others.
         """
         ...
 
@@ -201,7 +205,10 @@ class MeshStore(Protocol):
         ...
 
     async def dispatched(self, inbox_id: int) -> bool:
-        """The handler has returned, or the message is given up: removes it. True if it was there."""
+        """The handler has returned, or the message is given up: removes it. True if it was there.
+
+        Nobody is held up for it, so its commit may wait for others.
+        """
         ...
 
     async def unwedge_undispatched(self, inbox_id: int) -> bool:

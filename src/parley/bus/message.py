@@ -56,13 +56,19 @@ BusMessage = Request | Reply | Publish
 
 def encode_message(message: BusMessage) -> bytes:
     """The payload of an envelope, before it is sealed."""
+    return b"".join(message_parts(message))
+
+
+def message_parts(message: BusMessage) -> tuple[bytes, bytes]:
+    """The same in two parts, of which the second is the body itself."""
+    body = bytes(message.body)
     match message:
         case Request():
-            return struct.pack(">BI", _REQUEST, message.timeout_ms) + _topic(message.topic) + message.body
+            return struct.pack(">BI", _REQUEST, message.timeout_ms) + _topic(message.topic), body
         case Reply():
-            return bytes([_REPLY]) + message.to + bytes([_OUTCOMES.index(message.outcome)]) + message.body
+            return bytes([_REPLY]) + message.to + bytes([_OUTCOMES.index(message.outcome)]), body
         case Publish():
-            return bytes([_PUBLISH]) + _topic(message.topic) + message.body
+            return bytes([_PUBLISH]) + _topic(message.topic), body
 
 
 def decode_message(data: Buffer) -> BusMessage:

@@ -23,7 +23,8 @@ from parley.bus.folder_changes import follow
 from parley.bus.home import BusHome, read_private
 from parley.bus.last_addresses import LastAddresses
 from parley.bus.mdns import Mdns
-from parley.bus.options import BusOptions
+from parley.bus.options import BusOptions, SpoolPolicy
+from parley.bus.renewal import keep_renewal, renew_own, renew_peer
 from parley.bus.resolver import LanResolver
 from parley.bus.sqlite_store import SqliteMeshStore
 from parley.bus.standing import add_revocations, identity_of, load_standing
@@ -45,6 +46,8 @@ class Listening(NamedTuple):
     topics: frozenset[str]
     host: str | None = None
     port: int | None = None
+    spool: SpoolPolicy | None = None
+    """What waits for peers that are away; without, what is published."""
 
 
 class Node(NamedTuple):
@@ -79,7 +82,7 @@ async def joined(
     """This machine on the bus. Raises the error for which it cannot be there; ``note`` is told what else is amiss."""
     before = _read(home)
     if listening is None:
-        node, looking = await _join(home, _NOBODY_ELSE, 0, frozenset(before.topics), note)
+        node, looking = await _join(home, Listening(frozenset(before.topics), _NOBODY_ELSE), 0, note)
     else:
         node, looking = await _join_at_a_port(home, listening, before, note)
         _write(home, _Listened(node.bus.address.port, tuple(sorted(listening.topics))))
@@ -98,28 +101,33 @@ async def _join_at_a_port(
     home: BusHome, listening: Listening, before: _Listened, note: Callable[[str], None]
 ) -> tuple[Node, Mdns]:
     if listening.port is not None:
-        return await _join(home, listening.host, listening.port, listening.topics, note)
+        return await _join(home, listening, listening.port, note)
     try:
-        return await _join(home, listening.host, before.port, listening.topics, note)
+        return await _join(home, listening, before.port, note)
     except ListenRefused:
-        return await _join(home, listening.host, 0, listening.topics, note)
+        return await _join(home, listening, 0, note)
 
 
-async def _join(
-    home: BusHome, host: str | None, port: int, topics: frozenset[str], note: Callable[[str], None]
-) -> tuple[Node, Mdns]:
+async def _join(home: BusHome, listening: Listening, port: int, note: Callable[[str], None]) -> tuple[Node, Mdns]:
+    renew_own(home)
     standing = load_standing(home)
     credentials, identity = credentials_of(standing, SystemClock().now_ms()), identity_of(standing)
     agent, user = credentials.agent, fingerprint_of(identity.chain.user_key)
     announced, last = Announcements(), LastAddresses(home)
     resolver = LanResolver(agent, announced=announced, last=last, fixed=FixedAddresses(home))
-    transport = TlsTransport(credentials, host=host, port=port, reached=last.reached)
+    transport = TlsTransport(credentials, host=listening.host, port=port, reached=last.reached)
     bus = await Bus.bind_with(
         identity,
         store=SqliteMeshStore(home.store, StoreIdentity(agent, user)),
         resolver=resolver,
         transport=transport,
-        options=BusOptions(topics=topics, keep_revocations=partial(add_revocations, home)),
+        options=BusOptions(
+            spool=listening.spool,
+            topics=listening.topics,
+            keep_revocations=partial(add_revocations, home),
+            renew=None if standing.user_seed is None else partial(renew_peer, home),
+            keep_renewal=partial(keep_renewal, home),
+        ),
     )
     return Node(bus, resolver, transport), Mdns(agent, user, announced, missing=note)
 

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from parley.bus.chain import Chain
 from parley.bus.fingerprint import Fingerprint
 from parley.bus.revocation import Revocations
 from parley.core import limits
@@ -33,6 +34,12 @@ class BusOptions(NamedTuple):
     jitter: Jitter = random.random
     keep_revocations: Callable[[Revocations], None] | None = None
     """Writes down what was learned to be revoked; called in a thread."""
+    renew: Callable[[Chain], str | None] | None = None
+    """Where the user key is: the line of a new grant for a peer whose chain is due, if it may have one; called in a
+    thread."""
+    keep_renewal: Callable[[str], object] | None = None
+    """Writes down a new grant that the machine with the user key has sent, if it is to be believed; called in a
+    thread."""
 
 
 class Delivery(NamedTuple):

@@ -14,14 +14,15 @@ from typing import Final
 from parley.bus.consumer import Arrival
 from parley.bus.envelope import MESSAGE_ID_BYTES, room
 from parley.bus.fingerprint import Fingerprint, short
-from parley.bus.message import Publish, Reply, Request, encode_message
+from parley.bus.message import Publish, Reply, Request, message_parts
 from parley.bus.options import BusOptions, Delivery, SpoolPolicy
 from parley.bus.replies import Replies
 from parley.bus.sending import Outgoing, Sender
 from parley.bus.spool import WAIT, Spool
 from parley.bus.trust import Trust
+from parley.bus.untaken import Untaken
 from parley.core import limits
-from parley.core.bus_errors import BusError, FrameTooLarge, NoReply, NotAcknowledged, StoreError
+from parley.core.bus_errors import BusError, FrameTooLarge, NoReply, NotAcknowledged, PeerUnreachable, StoreError
 from parley.core.clock import Clock
 from parley.core.errors import InvalidInput
 
@@ -51,13 +52,14 @@ class Outbound:
         self._jitter = options.jitter
         self._spool_ms = options.spool_ms
         self._policy = policy
+        self._untaken = Untaken()
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
     def check_size(self, message: Request | Reply | Publish) -> None:
         """Raises ``FrameTooLarge`` for a message that fits into no envelope."""
-        if len(encode_message(message)) > room(self._trust.chain):
+        if sum(map(len, message_parts(message))) > room(self._trust.chain):
             raise FrameTooLarge(
                 f"a body of {len(message.body)} bytes does not fit into an envelope",
                 bytes_max=limits.BUS_FRAME_BYTES_MAX,
@@ -74,24 +76,19 @@ class Outbound:
     async def request(self, peer: Fingerprint, message_id: bytes, message: Request, timeout: float) -> bytes:
         """As ``Bus.request``."""
         answer = self._replies.expect(message_id, peer, message.topic)
+        is_taken = False
         with self._busy():
-            sending = asyncio.ensure_future(self._send_request(peer, message_id, message, timeout))
             try:
                 async with asyncio.timeout(timeout):
-                    await asyncio.wait({sending, answer}, return_when=asyncio.FIRST_COMPLETED)
-                    if not answer.done():
-                        await sending
+                    await self._send_request(peer, message_id, message, timeout, answer)
+                    is_taken = True
                     return await answer
             except TimeoutError as error:
-                if sending.done() and not sending.cancelled():
+                if is_taken:
                     raise NoReply(f"{short(peer)} did not answer in time", topic=message.topic) from error
                 raise NotAcknowledged(f"{short(peer)} did not take it in time", topic=message.topic) from error
             finally:
                 self._replies.forget(message_id)
-                sending.cancel()
-                await asyncio.wait({sending})
-                if not sending.cancelled():
-                    sending.exception()  # which was raised above, or came too late to matter
 
     async def publish(
         self, peer: Fingerprint, message_id: bytes, message: Publish, *, patience_seconds: float = 0.0
@@ -101,7 +98,7 @@ class Outbound:
         with self._busy():
             if spools and self._spool.has_backlog(peer):
                 return await self._put(peer, message_id, message, None)
-            outgoing = Outgoing(message_id, encode_message(message), topic=message.topic)
+            outgoing = Outgoing(message_id, message_parts(message), topic=message.topic)
             try:
                 await self._sender.send(peer, outgoing, patience_seconds=0.0 if spools else patience_seconds)
             except BusError as error:
@@ -111,12 +108,22 @@ class Outbound:
         return Delivery(peer, "delivered", message_id)
 
     async def reply(self, arrival: Arrival, reply: Reply) -> None:
-        """Answers a request, for as long as somebody waits for that; a reply is never spooled."""
+        """Answers a request, for as long as somebody waits for that; a reply is never spooled.
+
+        One too many for a peer that takes none is given up, and whoever asked waits for it in vain.
+        """
         assert isinstance(arrival.message, Request)
-        left = (arrival.admitted_at + arrival.message.timeout_ms - self._clock.now_ms()) / 1000
+        with self._untaken.keep(arrival.peer, len(arrival.message.body) + len(reply.body)) as has_room:
+            if has_room:
+                await self._answer(arrival, arrival.message, reply)
+            else:
+                _log.warning("an answer for %s is given up: it takes none of those before it", short(arrival.peer))
+
+    async def _answer(self, arrival: Arrival, request: Request, reply: Reply) -> None:
+        left = (arrival.admitted_at + request.timeout_ms - self._clock.now_ms()) / 1000
         if left <= 0:
             return
-        outgoing = Outgoing(self.new_message_id(), encode_message(reply), topic=arrival.message.topic)
+        outgoing = Outgoing(self.new_message_id(), message_parts(reply), topic=request.topic)
         try:
             async with asyncio.timeout(left):
                 await self._send_until_taken(arrival.peer, outgoing)
@@ -139,16 +146,26 @@ class Outbound:
         await self._idle.wait()
 
     async def _put(self, peer: Fingerprint, message_id: bytes, message: Publish, failure: BusError | None) -> Delivery:
-        outbox_id = await self._spool.put(peer, message_id, message, lives_ms=self._spool_ms)
+        try:
+            outbox_id = await self._spool.put(peer, message_id, message, lives_ms=self._spool_ms)
+        except PeerUnreachable as never_met:
+            if failure is None or isinstance(failure, PeerUnreachable):
+                raise
+            raise failure from never_met  # which can be mended, and is why it was not met now either
         return Delivery(peer, "spooled", message_id, outbox_id, failure)
 
-    async def _send_request(self, peer: Fingerprint, message_id: bytes, message: Request, timeout: float) -> None:
-        outgoing = Outgoing(message_id, encode_message(message), topic=message.topic)
+    async def _send_request(
+        self, peer: Fingerprint, message_id: bytes, message: Request, timeout: float, answer: "asyncio.Future[bytes]"
+    ) -> None:
+        outgoing = Outgoing(message_id, message_parts(message), topic=message.topic)
         spools = self._policy == "all"
         until = asyncio.get_running_loop().time() + timeout
         try:
-            await self._sender.send(peer, outgoing, patience_seconds=0.0 if spools else limits.BUS_RESOLVE_SECONDS)
+            patience_seconds = 0.0 if spools else limits.BUS_RESOLVE_SECONDS
+            await self._sender.send(peer, outgoing, patience_seconds=patience_seconds, answer=answer)
         except BusError as error:
+            if answer.done():
+                return  # it came by another connection than the one that failed
             left_ms = round((until - asyncio.get_running_loop().time()) * 1000)
             if not spools or not _may_be_spooled(error) or left_ms <= 0:
                 raise

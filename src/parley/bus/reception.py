@@ -9,8 +9,11 @@ from parley.bus.background import Background
 from parley.bus.connection import Connection
 from parley.bus.connections import Connections
 from parley.bus.envelope import Opened
+from parley.bus.fingerprint import Fingerprint
 from parley.bus.intake import Intake
+from parley.bus.latest_work import LatestWork
 from parley.bus.peer_book import PeerBook
+from parley.bus.renewals import Renewals
 from parley.bus.revocation import Revocations
 from parley.bus.spool import Spool
 from parley.bus.trust import Trust
@@ -35,6 +38,7 @@ class Reception:
         clock: Clock,
         background: Background,
         keep_revocations: KeepRevocations | None,
+        renewals: Renewals,
     ) -> None:
         self._trust = trust
         self._intake = intake
@@ -43,17 +47,23 @@ class Reception:
         self._connections = connections
         self._clock = clock
         self._background = background
+        self._noting = LatestWork(background, self._write_down)
         self._keep = keep_revocations
+        self._renewals = renewals
         self._keeping = asyncio.Lock()
 
     def met(self, connection: Connection) -> None:
         self._note(connection)
+        self._renewals.look(connection)
 
     def topics_told(self, connection: Connection) -> None:
         self._note(connection)
 
     def arrived(self, connection: Connection, opened: Opened) -> None:
         self._intake.arrived(connection, opened)
+
+    def renewed(self, connection: Connection, line: str) -> None:
+        self._renewals.take(connection.peer, line)
 
     def learned(self) -> None:
         """Ends connections to whoever is revoked now, and tells all others."""
@@ -69,15 +79,16 @@ class Reception:
                 connection.tell_statements(statements)
 
     def _note(self, connection: Connection) -> None:
-        known = self._book.meet(connection)
-        if known is not None:
-            self._background.spawn(self._book.keep(known))
-            self._background.spawn(self._serve_spool(connection))
+        if self._book.meet(connection) is not None:
+            self._noting.ask(connection.peer)
 
-    async def _serve_spool(self, connection: Connection) -> None:
+    async def _write_down(self, peer: Fingerprint) -> None:
+        known = self._book.get(peer)
+        assert known is not None  # a peer that was met is not forgotten while the bus lasts
+        await self._book.keep(known)
         try:
-            await self._spool.subscribed(connection.peer)
-            await self._spool.hasten(connection.peer)
+            await self._spool.subscribed(peer)
+            await self._spool.hasten(peer)
         except BusError as error:
             _log.error("the outbox cannot be looked through: %s", error)
 

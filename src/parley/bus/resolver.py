@@ -1,7 +1,8 @@
 """Where a peer may be found, from three sources: what is announced now, where it was last reached, what a file says.
 
-An address that is announced and has worked before comes first, so that whoever announces others under a peer's name
-makes nobody wait.
+An address that is announced and has worked before comes first. Else the newest announcement does, and right after it
+what this machine knows by itself, so that whoever announces other addresses under a peer's name makes nobody wait for
+all of them.
 """
 
 from collections.abc import Callable
@@ -35,7 +36,7 @@ class LanResolver:
             return []
         announced, last = self._announced.candidates(peer), self._last.candidates(peer)
         confirmed = [address for address in last if address in announced]
-        return list(dict.fromkeys((*confirmed, *announced, *last, *self._fixed.candidates(peer))))
+        return list(dict.fromkeys((*confirmed, *announced[:1], *last, *self._fixed.candidates(peer), *announced)))
 
     def peers(self) -> list[Fingerprint]:
         """Everybody for whom there are candidates."""

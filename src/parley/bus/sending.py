@@ -5,6 +5,7 @@ expects a higher sequence remembers more of us than our store does, as after a r
 catches up, as far as the store lets it, and the message goes again.
 """
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Callable
@@ -32,7 +33,8 @@ class Outgoing(NamedTuple):
     """A message as it goes into an envelope."""
 
     message_id: bytes
-    payload: bytes
+    payload: tuple[bytes, ...]
+    """In parts."""
     sealed: bool = False
     topic: str | None = None
     """What the peer must be allowed to listen on; None if that cannot be told, since only the peer can read it."""
@@ -55,8 +57,15 @@ class Sender:
         self._clock = clock
         self._random = random
 
-    async def send(self, peer: Fingerprint, message: Outgoing, *, patience_seconds: float = 0.0) -> Taken:
-        """Returns once the peer has the message.
+    async def send(
+        self,
+        peer: Fingerprint,
+        message: Outgoing,
+        *,
+        patience_seconds: float = 0.0,
+        answer: "asyncio.Future[bytes] | None" = None,
+    ) -> Taken:
+        """Returns once the peer has the message, which the ``answer`` to it would tell, too.
 
         Raises what ``Connections.to`` raises, ``NotAcknowledged``, ``ChannelClosed``, the peer's refusal, or the
         ``StoreError`` for which there is no sequence.
@@ -68,16 +77,16 @@ class Sender:
             if message.topic is not None:
                 authority.require_topic(message.topic)
             try:
-                return await self._deliver(connection, message)
+                return await self._deliver(connection, message, answer)
             except (NotAcknowledged, ChannelClosed) as error:
                 failure = error
         assert failure is not None
         raise failure
 
-    async def _deliver(self, connection: Connection, message: Outgoing) -> Taken:
+    async def _deliver(self, connection: Connection, message: Outgoing, told: "asyncio.Future[bytes] | None") -> Taken:
         expected = 0
         for _ in range(BUS_TRIES_MAX):
-            answer = await connection.deliver(self._store.next_out_seq, self._signing(connection.peer, message))
+            answer = await connection.deliver(self._store.next_out_seq, self._signing(connection.peer, message), told)
             if answer.outcome != "bad_sequence":
                 return _taken(connection.peer, answer)
             expected = answer.expected
@@ -87,11 +96,11 @@ class Sender:
                 )
         raise SequenceRefused("the peer goes on refusing our sequences", peer=connection.peer.hex(), floor=expected)
 
-    def _signing(self, peer: Fingerprint, message: Outgoing) -> Callable[[int], bytes]:
-        def sign(sequence: int) -> bytes:
+    def _signing(self, peer: Fingerprint, message: Outgoing) -> Callable[[int], tuple[bytes, ...]]:
+        def sign(sequence: int) -> tuple[bytes, ...]:
             nonce = self._random(NONCE_BYTES)
             head = Head(self._trust.agent, peer, nonce, sequence, message.message_id, message.sealed)
-            return encode(head, message.payload, chain=self._trust.chain, seed=self._trust.seed) + message.payload
+            return encode(head, *message.payload, chain=self._trust.chain, seed=self._trust.seed), *message.payload
 
         return sign
 

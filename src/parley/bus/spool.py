@@ -128,6 +128,15 @@ class Spool:
             await self._store.hasten_outbox(peer, now=self._clock.now_ms())
             self._kicked.set()
 
+    async def drain(self) -> None:
+        """Tries all that waits now; returns when each peer has what waited for it, or could not be reached."""
+        peers = [peer for peer, live in self._live.items() if live]
+        for peer in peers:
+            await self.hasten(peer)
+        under_way = [self._draining.get(peer) or self._begin(peer) for peer in peers]
+        if under_way:
+            await asyncio.wait(under_way)
+
     async def subscribed(self, peer: Fingerprint) -> None:
         """The peer has told its topics: what it did not want before is tried again."""
         if peer not in self._unwanted:
@@ -182,12 +191,17 @@ class Spool:
         for peer in [peer for peer, live in self._live.items() if live and peer not in self._draining]:
             if not await self._store.due_outbox(now=now, limit=1, peer=peer):
                 continue
-            task = self._draining[peer] = asyncio.ensure_future(self._drain(peer))
-            task.add_done_callback(lambda task, peer=peer: self._drained(peer, task))
+            if peer not in self._draining:  # nobody has begun meanwhile
+                self._begin(peer)
         due_at = await self._store.next_due_at(now=now)
         if due_at is None:
             return _LOOK_SECONDS
         return _BREATH_SECONDS if due_at <= now else min((due_at - now) / 1000, _LOOK_SECONDS)
+
+    def _begin(self, peer: Fingerprint) -> asyncio.Task[None]:
+        task = self._draining[peer] = asyncio.ensure_future(self._drain(peer))
+        task.add_done_callback(lambda task: self._drained(peer, task))
+        return task
 
     async def _drain(self, peer: Fingerprint) -> None:
         """Sends what is due, in order, up to the first that fails for now."""
@@ -258,7 +272,7 @@ class Spool:
 
 
 def _outgoing(item: OutboxItem) -> Outgoing:
-    return Outgoing(item.message_id, item.payload[1:], sealed=item.payload[:1] == b"\1")
+    return Outgoing(item.message_id, (item.payload[1:],), sealed=item.payload[:1] == b"\1")
 
 
 def _reason(error: ParleyError) -> str:

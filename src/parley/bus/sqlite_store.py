@@ -51,8 +51,9 @@ class SqliteMethods(ABC):
         self._reserving = asyncio.Lock()
 
     @abstractmethod
-    async def _run(self, write: Write[T]) -> T:
-        """The value of the write once it is durable. Raises ``StoreError``."""
+    async def _run(self, write: Write[T], *, later: bool = False) -> T:
+        """The value of the write once it is durable. Raises ``StoreError``. One that may be ``later`` waits for others
+        to share its commit with."""
 
     @abstractmethod
     def _refuse(self) -> None:
@@ -69,6 +70,7 @@ class SqliteMethods(ABC):
         now: int,
         call_limits: Sequence[CallLimit] = (),
         dispatching: bool = False,
+        kept: bool = True,
     ) -> Admission:
         admission.check_arrival(peer, nonce, sequence, message_id, payload, call_limits)
         check_time("now", now)
@@ -83,8 +85,10 @@ class SqliteMethods(ABC):
                 now=now,
                 call_limits=tuple(call_limits),
                 dispatching=dispatching,
+                kept=kept,
                 bounds=self._bounds.inbox,
-            )
+            ),
+            later=not kept,
         )
 
     async def last_seq(self, peer: bytes) -> int | None:
@@ -105,7 +109,7 @@ class SqliteMethods(ABC):
 
     async def dispatched(self, inbox_id: int) -> bool:
         check_id("inbox_id", inbox_id)
-        return await self._run(lambda db: inbox_rows.dispatched(db, inbox_id))
+        return await self._run(lambda db: inbox_rows.dispatched(db, inbox_id), later=True)
 
     async def unwedge_undispatched(self, inbox_id: int) -> bool:
         check_id("inbox_id", inbox_id)
@@ -247,10 +251,10 @@ class SqliteMeshStore(SqliteMethods):
         self._watch.look()
         self._file.held.look()
 
-    async def _run(self, write: Write[T]) -> T:
+    async def _run(self, write: Write[T], *, later: bool = False) -> T:
         self._refuse()
         try:
-            return await self._writer.run(write)
+            return await (self._writer.run_later if later else self._writer.run)(write)
         except ParleyError as error:
             raise as_bus_error(error) from error
 

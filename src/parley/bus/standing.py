@@ -128,6 +128,8 @@ def _read_revocations(home: BusHome, user: Fingerprint | None) -> Revocations:
                 known = known.merge(decode_statement(read_line(line, "statement").payload, user=user))
     except BusError as error:
         raise FileDamaged(f"{home.revocations} cannot be read: {error}", path=str(home.revocations)) from error
+    if text is not None and known is NOTHING_REVOKED:
+        raise FileDamaged(f"{home.revocations} is empty, and was not written so", path=str(home.revocations))
     return known
 
 

@@ -15,14 +15,18 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from parley.bus.blocks import Buffer
 from parley.bus.fingerprint import Fingerprint
-from parley.bus.frames import FrameReader, framed
+from parley.bus.frames import FrameReader, pieces_of
 from parley.bus.tls_contexts import peer_of
+from parley.bus.transport import Frame
 from parley.core import limits
 from parley.core.bus_errors import BusError, ChannelClosed, FrameTooLarge
 
 _WAITING_BYTES_MAX: Final = 256 * 1024
 """Room for many small frames, so that a reader that is woken finds more than one."""
+SCRATCH_BYTES: Final = 256 * 1024
+"""As much as asyncio decrypts at once."""
 _PROBE_AFTER_SECONDS: Final = 30
 _PROBE_EVERY_SECONDS: Final = 10
 _PROBES: Final = 3
@@ -30,7 +34,7 @@ _UNACKNOWLEDGED_MS_MAX: Final = 60_000
 """A machine that lost its power says no goodbye; after a minute without a sign of it the kernel ends the connection."""
 
 
-class TlsChannel(asyncio.Protocol):
+class TlsChannel(asyncio.BufferedProtocol):
     """A ``Channel``. ``prove`` comes first, once the handshake is over."""
 
     def __init__(
@@ -38,7 +42,9 @@ class TlsChannel(asyncio.Protocol):
         *,
         frame_gap_seconds: float = limits.BUS_FRAME_GAP_SECONDS,
         farewell_seconds: float = limits.BUS_FAREWELL_SECONDS,
+        scratch: bytearray | None = None,
     ) -> None:
+        """``scratch`` may be shared by all channels of a loop: what is read there is taken out at once."""
         self._loop = asyncio.get_running_loop()
         self._frame_gap_seconds = frame_gap_seconds
         self._farewell_seconds = farewell_seconds
@@ -46,7 +52,8 @@ class TlsChannel(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._failure: BusError | None = None
         self._reader = FrameReader()
-        self._frames: deque[bytes] = deque()
+        self._scratch = memoryview(scratch or bytearray(SCRATCH_BYTES))
+        self._frames: deque[Buffer] = deque()
         self._waiting_bytes = 0
         self._is_reading = True
         self._heard_at = 0.0
@@ -69,17 +76,17 @@ class TlsChannel(asyncio.Protocol):
         self._peer = peer_of(cast(ssl.SSLObject, self._transport.get_extra_info("ssl_object")))
         return self._peer
 
-    async def send(self, frame: bytes) -> None:
-        """Hands a frame over; waits while the other side takes nothing. Raises ``ChannelClosed``, ``FrameTooLarge``."""
-        data = framed(frame)
+    async def send(self, *frames: Frame) -> None:
+        """Hands frames over; waits while the other side takes nothing. Raises ``ChannelClosed``, ``FrameTooLarge``."""
+        pieces = pieces_of(frames)
         if self._failure is not None or self._transport is None:
             raise self._failed()
-        self._transport.write(data)
+        self._transport.writelines(pieces)
         await self._may_send.wait()
         if self._failure is not None:
             raise self._failed()
 
-    async def receive(self) -> bytes:
+    async def receive(self) -> Buffer:
         """The next frame. Raises ``ChannelClosed`` at the end, ``FrameTooLarge`` before it has read such a frame."""
         while not self._frames:
             if self._failure is not None:
@@ -127,7 +134,7 @@ class TlsChannel(asyncio.Protocol):
         self._transport = None
         self._lost.set()
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: memoryview | bytes) -> None:
         if self._failure is not None:
             return
         self._heard_at = self._loop.time()
@@ -145,6 +152,12 @@ class TlsChannel(asyncio.Protocol):
             self._is_reading = False
             self._transport.pause_reading()
         self._watch_gap()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(self._scratch[:nbytes])
 
     def eof_received(self) -> None:
         self._fail(ChannelClosed("the other side closed the channel"))

@@ -17,17 +17,26 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from parley.bus.fingerprint import Fingerprint
+from parley.bus.listening_socket import listening_socket
 from parley.bus.newcomers import DEFAULT_BOUNDS, ConnectionBounds, Doors, Newcomer
-from parley.bus.tls_channel import TlsChannel
+from parley.bus.tls_channel import SCRATCH_BYTES, TlsChannel
 from parley.bus.tls_contexts import Credentials, TlsContexts, make_contexts
 from parley.bus.transport import Accept, Address
 from parley.core import limits
-from parley.core.bus_errors import BusError, ChainInvalid, ChannelClosed, FrameTooLarge, ListenRefused, PeerUnreachable
+from parley.core.bus_errors import (
+    BusError,
+    CertificateExpired,
+    ChainInvalid,
+    ChannelClosed,
+    FrameTooLarge,
+    PeerUnreachable,
+)
 
-_BACKLOG: Final = 128
 _PAUSE_SECONDS: Final = 0.1
 """Between two tries to accept where the system has no descriptor left."""
 _WELCOME: Final = b""
+_HAS_EXPIRED: Final = 10
+"""X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL, which looks at it last: the certificate is one that the user issued."""
 
 Reached = Callable[[Fingerprint, Address], None]
 """Is told where a peer was found."""
@@ -66,6 +75,7 @@ class TlsTransport:
         self._deadlines = deadlines
         self._doors = Doors(bounds)
         self._channels: set[TlsChannel] = set()
+        self._scratch = bytearray(SCRATCH_BYTES)
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -80,14 +90,17 @@ class TlsTransport:
         """Begins to take connections. Raises ``ListenRefused`` where it cannot."""
         self._require_open()
         assert self._listening is None, "a transport listens once"
-        listening = _listener(self._host, self._port)
+        listening = listening_socket(self._host, self._port)
         host, port, *_ = listening.getsockname()
         self._listening = asyncio.get_running_loop().create_task(self._take_all(listening, accept))
         self._listening.add_done_callback(lambda _: listening.close())
         return Address(host, port)
 
     async def dial(self, address: Address, *, peer: Fingerprint) -> TlsChannel:
-        """A channel to this peer. Raises ``PeerUnreachable`` if nobody, or somebody else, is found at the address."""
+        """A channel to this peer. Raises ``PeerUnreachable`` if nobody, or somebody else, is found at the address.
+
+        Raises ``CertificateExpired`` if whoever answers there shows a certificate of the user's that has ended.
+        """
         self._require_open()
         channel = self._new_channel()
         try:
@@ -102,7 +115,7 @@ class TlsTransport:
             channel.abort()
             self._channels.discard(channel)
             if isinstance(error, (OSError, BusError, ValueError, OverflowError)):  # a host can be no name at all
-                raise _unreachable(address, peer, error) from error
+                raise _failure(address, peer, error) from error
             raise
         if self._reached is not None:
             self._reached(peer, address)
@@ -126,7 +139,9 @@ class TlsTransport:
 
     def _new_channel(self) -> TlsChannel:
         channel = TlsChannel(
-            frame_gap_seconds=self._deadlines.frame_gap_seconds, farewell_seconds=self._deadlines.farewell_seconds
+            frame_gap_seconds=self._deadlines.frame_gap_seconds,
+            farewell_seconds=self._deadlines.farewell_seconds,
+            scratch=self._scratch,
         )
         self._channels.add(channel)
         return channel
@@ -178,7 +193,7 @@ class TlsTransport:
 
     async def _is_proven(self, channel: TlsChannel, accepted: socket.socket) -> bool:
         """Whether it is another agent of the user's that has come."""
-        with suppress(OSError, BusError):  # it hung up, took too long, speaks no TLS, or is nobody's whom we know
+        try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: channel,
                 accepted,
@@ -187,7 +202,10 @@ class TlsTransport:
                 ssl_shutdown_timeout=self._deadlines.farewell_seconds,
             )
             return channel.prove() != self._agent
-        return False
+        except (OSError, BusError) as error:  # it hung up, took too long, speaks no TLS, or is nobody's whom we know
+            # asyncio leaves a cycle of it, its frames and 256 KiB of buffers; a flood would outrun the collector.
+            error.with_traceback(None)
+            return False
 
     async def _serve(self, channel: TlsChannel, accept: Accept) -> None:
         try:
@@ -199,36 +217,25 @@ class TlsTransport:
             await channel.close()
 
 
-def _listener(host: str | None, port: int) -> socket.socket:
-    try:
-        if host is None:
-            both = socket.has_dualstack_ipv6()
-            family = socket.AF_INET6 if both else socket.AF_INET
-            listening = socket.create_server(("", port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
-        else:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
-        where = f"port {port}" if host is None else f"{host} port {port}"
-        raise ListenRefused(f"cannot listen on {where}: {error}", host=host, port=port) from error
-    listening.setblocking(False)
-    return listening
-
-
 def _hang_up(connection: socket.socket) -> None:
     """Ends it for whoever uses it, who then closes it."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _unreachable(address: Address, peer: Fingerprint, error: Exception) -> PeerUnreachable:
-    if isinstance(error, TimeoutError):
-        why = "nobody answered in time"
-    elif isinstance(error, ChannelClosed):  # asyncio ends a handshake that failed without saying why
-        why = "it hung up, as it does on a certificate that it refuses and when it has too many connections"
-    elif isinstance(error, ssl.SSLError):
-        why = f"the certificates were refused ({error.reason or error})"
-    else:
-        why = str(error)
+def _failure(address: Address, peer: Fingerprint, error: Exception) -> BusError:
     where = f"{address.host} port {address.port}"
+    if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code == _HAS_EXPIRED:
+        return CertificateExpired(f"the certificate that is shown at {where} has expired", peer=peer.hex())
+    why = _reason(error)
     return PeerUnreachable(f"agent {peer.hex()} is not at {where}: {why}", peer=peer.hex(), tried=[list(address)])
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "nobody answered in time"
+    if isinstance(error, ChannelClosed):  # asyncio ends a handshake that failed without saying why
+        return "it hung up, as it does on a certificate that it refuses and when it has too many connections"
+    if isinstance(error, ssl.SSLError):
+        return f"the certificates were refused ({error.reason or error})"
+    return str(error)

@@ -8,7 +8,11 @@ in memory differ in nothing that the bus could see.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from parley.bus.blocks import Buffer
 from parley.bus.fingerprint import Fingerprint
+
+Frame = Buffer | tuple[Buffer, ...]
+"""What is sent at once: whole, or in parts that nobody has to copy into one."""
 
 
 class Address(NamedTuple):
@@ -30,14 +34,14 @@ class Channel(Protocol):
         """The fingerprint of the other side's agent key."""
         ...
 
-    async def send(self, frame: bytes) -> None:
-        """Hands a frame over; waits while the other side takes nothing. Raises ``ChannelClosed``, ``FrameTooLarge``.
+    async def send(self, *frames: Frame) -> None:
+        """Hands frames over; waits while the other side takes nothing. Raises ``ChannelClosed``, ``FrameTooLarge``.
 
-        That it returns does not mean that the frame has arrived.
+        That it returns does not mean that they have arrived.
         """
         ...
 
-    async def receive(self) -> bytes:
+    async def receive(self) -> Buffer:
         """The next frame. Raises ``ChannelClosed`` at the end, ``FrameTooLarge`` before it has read such a frame."""
         ...
 
@@ -61,7 +65,10 @@ class Transport(Protocol):
         ...
 
     async def dial(self, address: Address, *, peer: Fingerprint) -> Channel:
-        """A channel to this peer. Raises ``PeerUnreachable`` if nobody, or somebody else, is found at the address."""
+        """A channel to this peer. Raises ``PeerUnreachable`` if nobody, or somebody else, is found at the address.
+
+        A transport that knows may raise ``CertificateExpired`` for a peer whose certificate has ended.
+        """
         ...
 
     async def close(self) -> None:

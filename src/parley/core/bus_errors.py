@@ -11,11 +11,11 @@ others the second parent says which branch of the tree of ``errors`` each belong
     │   ├── FrameTooLarge        ├── PayloadUnreadable     ├── RevocationsFull
     │   ├── LinkInvalid          ├── Replayed              ├── ReplyUnasked
     │   ├── CallsUncounted       ├── NoSubscriber          ├── HandlerFailed
-    │   └── PeerRefused
+    │   ├── PeerRefused          └── PairingFailed
     ├── Unavailable              the same call may work later
     │   ├── CertificateExpired   ├── PeerUnreachable       ├── ChannelClosed
     │   ├── PeerBusy             ├── NotAcknowledged       ├── NoReply
-    │   └── NoHandler
+    │   ├── NoHandler            └── PairingMissed
     ├── LocalError               never told to a peer
     │   ├── NoIdentity           ├── UserKeyMissing        ├── FileUnsafe
     │   ├── FileDamaged          ├── ListenRefused         └── BusClosed
@@ -205,7 +205,6 @@ class HandlerFailed(BusError, Refused):
     """The peer's handler raised an exception; its own log says which."""
 
     code = "BUS_HANDLER_FAILED"
-    status = 500
     hint = "Look into the log of the peer."
 
 
@@ -241,8 +240,29 @@ class NoHandler(BusError, Unavailable):
     """The peer has nothing that answers requests on the topic now."""
 
     code = "BUS_NO_HANDLER"
-    status = 404
     hint = "Ask again when its program is up, or look whether both mean the same topic."
+
+
+class PairingFailed(BusError, Refused):
+    """The digits were not confirmed on both sides, or the other side does not keep to what it committed to."""
+
+    code = "BUS_PAIRING_FAILED"
+    status = 403
+    exit_code = Exit.UNAUTHORISED
+    hint = (
+        "Run `parley bus pair` on both machines again. If the digits differ again, somebody stands between the two:"
+        " carry the lines of `parley bus request` and `parley bus issue` by hand."
+    )
+
+
+class PairingMissed(BusError, Unavailable):
+    """No machine to pair with was found in time, or several were."""
+
+    code = "BUS_PAIRING_MISSED"
+    hint = (
+        "Run `parley bus pair` on the machine where you ran `parley bus keygen`, then on the other one with the address"
+        " that the first one printed."
+    )
 
 
 class NoIdentity(BusError, LocalError):

@@ -16,12 +16,7 @@ def write_atomic(path: Path, data: bytes, mode: int = PRIVATE_MODE, *, durable: 
     """
     temporary = temporary_beside(path)
     try:
-        descriptor = create_private(temporary, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            if durable:
-                os.fsync(descriptor)
+        _write(temporary, path, data, mode, durable=durable)
         temporary.rename(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -37,14 +32,24 @@ def write_new(path: Path, data: bytes, mode: int = PRIVATE_MODE) -> None:
     """
     temporary = temporary_beside(path)
     try:
-        with os.fdopen(create_private(temporary, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        _write(temporary, path, data, mode, durable=True)
         os.link(temporary, path, follow_symlinks=False)
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def _write(temporary: Path, path: Path, data: bytes, mode: int, *, durable: bool) -> None:
+    """A failure names ``path``: writing alone would not say which file there was no room for."""
+    try:
+        with os.fdopen(create_private(temporary, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def temporary_beside(path: Path) -> Path:

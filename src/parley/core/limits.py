@@ -184,6 +184,12 @@ BUS_REQUEST_SECONDS_MAX: Final = 24 * 3600.0
 """The longest that a request may wait; what takes longer is two messages."""
 BUS_HANDLERS_MAX: Final = 64
 """Requests on one topic that are handled at the same time; others wait in the inbox."""
+BUS_UNTAKEN_MAX: Final = 4_096
+"""Answers for one peer that it has not taken yet: more than an honest one asks for side by side."""
+BUS_UNTAKEN_BYTES_MAX: Final = 128 * 1024 * 1024
+"""These answers with what they answer: four of the largest, or thousands of others."""
+BUS_STRANGERS_GREETED: Final = 16
+"""Announced agents that were never met which are looked for at a time. Most may be made up."""
 BUS_CLOSE_SECONDS: Final = 5.0
 """How long a bus that closes gives what it is doing."""
 BUS_FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -212,6 +218,8 @@ BUS_CERTIFICATE_DAYS_MAX: Final = 3_650
 """Ten years; what should hold for ever is renewed."""
 BUS_RENEWAL_DAYS: Final = 30
 """A certificate that ends sooner is renewed where the user key is."""
+BUS_PAIRING_SECONDS: Final = 300.0
+"""How long a pairing may take unless told otherwise: time to walk to the other machine."""
 BUS_HANDSHAKE_SECONDS: Final = 10
 """How long whoever connects may take to prove its key."""
 BUS_FRAME_GAP_SECONDS: Final = 30

@@ -42,6 +42,7 @@ BROKER_CLOSE_CODES: tuple[CloseCode, ...] = (
     CloseCode(1000, "the daemon closed the connection", False),
     CloseCode(1001, "the broker is shutting down; connect again after a while", True),
     CloseCode(1002, "a frame that does not belong here, such as a second hello", False),
+    CloseCode(1007, "the daemon sent text that is not UTF-8", False),
     CloseCode(1008, "nothing was heard for too long, or the daemon was not ready in time", True),
     CloseCode(1009, "a frame was larger than the limit", False),
     CloseCode(1011, "the broker failed; connect again with backoff", True),

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from parley.core import limits
 from parley.core.addresses import address_spans, host_of
-from parley.core.clickable import clickable_addresses
 from parley.core.errors import InvalidInput
+from parley.core.links import clickable_addresses
 
 _FORBIDDEN_TEXT = re.compile(r"[<>\x00-\x1f\x7f]|javascript:", re.IGNORECASE)
 LINK_KINDS = frozenset({"url", "link"})

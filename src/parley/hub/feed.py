@@ -21,7 +21,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from parley.hub.replay import Batch, Filter, frame
+from parley.hub.replay import Batch, Filter
+from parley.serve.websocket import text_frame
 from parley.wire.events import ChannelCreated
 from parley.workspace.log import StoredEvent
 
@@ -148,7 +149,7 @@ class Feed:
         for event in events:
             if event.draft.name == "channel.created":
                 self._learn_name(event)
-        frames = [frame(event.frame_text()) for event in events]
+        frames = [text_frame(event.frame_text()) for event in events]
         for wanted, subscribers in list(self._groups.items()):
             chosen = frames if wanted is None else _select(events, frames, wanted)
             if chosen:

@@ -28,8 +28,8 @@ from parley.hub.store import Store
 from parley.hub.sweeper import Sweeper
 from parley.hub.ws import FeedConnection
 from parley.serve import InFlight, Metrics, TokenStore, register_secret
+from parley.serve.connections import Connections
 from parley.serve.door import Visit
-from parley.serve.http import HttpConnection
 from parley.serve.openapi import openapi_document
 from parley.serve.origin import Names
 from parley.serve.shell import Shell, too_many
@@ -190,11 +190,11 @@ class Hub:
         if not busy and (self.clock.monotonic() - self._used) * 1000 >= limit_ms:
             self._stop("idle")
 
-    def _open_feed(self, visit: Visit, connection: HttpConnection) -> FeedConnection:
+    def _open_feed(self, visit: Visit, connections: Connections) -> FeedConnection:
         most = self.settings.websocket.connections_max
         if len(self._feeds) >= most:
             raise too_many("feeds", most)
-        return FeedConnection(self, visit, connection.connections)
+        return FeedConnection(self, visit, connections)
 
     def feed_opened(self, connection: FeedConnection) -> None:
         self._feeds.add(connection)

@@ -41,7 +41,7 @@ from parley.serve.server import CONNECTIONS_MAX, HttpServer
 from parley.sqlite import checkpoint_once, close_quietly, integrity_check, open_writer, translate
 from parley.wire.server_file import ServerFile
 from parley.workspace.layout import Workspace
-from parley.workspace.lost import refuse_lost_database
+from parley.workspace.lost_database import refuse_lost_database
 from parley.workspace.prepare import Prepared, prepare
 from parley.workspace.reading import refuse_foreign
 from parley.workspace.trust import parley_home

@@ -1,10 +1,10 @@
 """Reading the log as WebSocket frames, in batches that are bounded in number and in bytes."""
 
-import struct
 from typing import Final, NamedTuple
 
 import apsw
 
+from parley.serve.websocket import frame_header
 from parley.workspace.queries import read_frames
 
 BATCH_BYTES_MAX: Final = 1024 * 1024
@@ -49,17 +49,3 @@ def read_batch(connection: apsw.Connection, after: int, until: int, wanted: Filt
         if count < limit:
             after = until
     return Batch(b"".join(parts), count, after)
-
-
-def frame(text: bytes) -> bytes:
-    """A WebSocket text frame as a server sends it: whole and unmasked."""
-    return frame_header(len(text)) + text
-
-
-def frame_header(length: int) -> bytes:
-    """The header of such a frame."""
-    if length < 126:
-        return bytes((0x81, length))
-    if length < 65_536:
-        return struct.pack("!BBH", 0x81, 126, length)
-    return struct.pack("!BBQ", 0x81, 127, length)

@@ -27,7 +27,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from parley.core.errors import InvalidInput
 from parley.serve.connections import Connections
 from parley.serve.security_headers import head_lines
-from parley.serve.shell import NOT_MODIFIED, Response, Shell, upgrade_head
+from parley.serve.shell import NOT_MODIFIED, Response, Shell
+from parley.serve.websocket import half_close, upgrade_head
 
 STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
@@ -252,15 +253,15 @@ class HttpConnection(HttpToolsProtocol):
             return
         path, query = (url.path or b"").decode("latin-1"), url.query or b""
         scope = {**self.scope, "path": path, "query_string": query, "raw_path": self.url}
-        protocol = self._shell.open_socket(scope, self)
-        if isinstance(protocol, Response):
-            self._refuse(protocol)
+        opened = self._shell.open_socket(scope, self.server_state)
+        if isinstance(opened, Response):
+            self._refuse(opened)
             return
-        self._look.cancel()  # a feed has deadlines of its own
+        self._look.cancel()  # a socket has deadlines of its own
         self.server_state.leave(self)
-        protocol.connection_made(self.transport)
-        protocol.data_received(upgrade_head(scope))
-        self.transport.set_protocol(protocol)
+        opened.connection_made(self.transport)
+        opened.data_received(upgrade_head(scope))
+        self.transport.set_protocol(opened)
 
     def on_response_complete(self) -> None:
         """As uvicorn's, without a timer of its own for each answer: the look at stuck connections closes idle ones."""
@@ -363,8 +364,7 @@ class HttpConnection(HttpToolsProtocol):
         self._refused = True
         self.server_state.waiting[self] = None
         self.flow.resume_reading()
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
+        half_close(self.transport)
         self._look.cancel()
         self._look = self.loop.call_later(LINGER_SECONDS, self._close)
 

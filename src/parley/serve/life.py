@@ -11,6 +11,7 @@ import asyncio
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
@@ -54,8 +55,7 @@ class Life(ABC):
         """Runs a part until the connections close. One that is ``needed`` ends the life when it ends by itself."""
         part = asyncio.create_task(work)
         self._parts.append(part)
-        if needed:
-            part.add_done_callback(self._part_ended)
+        part.add_done_callback(partial(self._part_ended, needed=needed))
 
     async def run(self) -> Exit:
         """All of it. Raises what prevents the start."""
@@ -103,11 +103,12 @@ class Life(ABC):
             self.log.warning("token", problem=warning)
         register_secret(self.tokens.current)
 
-    def _part_ended(self, part: "asyncio.Task[None]") -> None:
+    def _part_ended(self, part: "asyncio.Task[None]", *, needed: bool) -> None:
         error = None if part.cancelled() else part.exception()
         if error is not None:
             self.log.error("part_failed", exc_info=error)
-        self.end("failed")
+        if needed:
+            self.end("failed")
 
     @abstractmethod
     def make(self) -> Sequence[HttpServer]:

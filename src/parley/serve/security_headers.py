@@ -1,7 +1,10 @@
 """The five headers that every answer carries, byte for byte those that existing clients compare."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
+
+HeaderList = Sequence[tuple[bytes, bytes]]
+"""Names in lower case, as ASGI wants them."""
 
 SECURITY_HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = (
     (b"x-frame-options", b"DENY"),
@@ -16,7 +19,6 @@ SECURITY_HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = (
     ),
     (b"referrer-policy", b"no-referrer"),
 )
-"""Names in lower case, as ASGI wants them."""
 
 
 def head_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -7,17 +7,14 @@ server is in its table of endpoints and in its door. This is plain ASGI on the h
 dictionaries and bytes.
 """
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar, cast
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from starlette.responses import StreamingResponse
 from starlette.routing import compile_path
 from structlog.typing import FilteringBoundLogger
-from websockets.http11 import Request
-from websockets.server import ServerProtocol
 
 from parley.core.errors import (
     InternalError,
@@ -31,24 +28,22 @@ from parley.core.errors import (
     ShuttingDown,
 )
 from parley.serve.bodies import decode_body, read_body, refusal_headers, refuse_encoded, require_json
+from parley.serve.connections import Connections
 from parley.serve.door import Door, Scope, Visit
 from parley.serve.endpoint import Answer, Call, Endpoint, Receive
 from parley.serve.limiter import Decision, Key
 from parley.serve.metrics import Metrics
 from parley.serve.params import Query, idempotency_key
 from parley.serve.request_ids import request_id
-from parley.serve.security_headers import SECURITY_HEADERS, head_lines
+from parley.serve.security_headers import SECURITY_HEADERS, HeaderList, head_lines
+from parley.serve.websocket import WebSocket, check_handshake
 from parley.wire.answers import error_body
-
-if TYPE_CHECKING:
-    from parley.serve.http import HttpConnection
 
 S = TypeVar("S")
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-HeaderList = Sequence[tuple[bytes, bytes]]
 Logged = Literal["all", "problems", "none"]
-OpenSocket = Callable[[Visit, "HttpConnection"], asyncio.Protocol]
-"""Makes the protocol that an upgraded connection speaks from then on. Raises why there is none."""
+OpenSocket = Callable[[Visit, Connections], WebSocket]
+"""Makes the socket that an upgraded connection is from then on. Raises why there is none."""
 
 SLOW_SECONDS: Final = 1.0
 """A request that took longer is a problem worth a line in the log."""
@@ -171,11 +166,11 @@ class Shell(Generic[S]):
         said = answer.body if type(answer.body) is bytes else msgspec.json.encode(answer.body)
         return Response(answer.status, sent, said)
 
-    def open_socket(self, scope: Scope, connection: "HttpConnection") -> asyncio.Protocol | Response:
-        """The protocol of a connection that asks to become a WebSocket, or the refusal that it gets."""
+    def open_socket(self, scope: Scope, connections: Connections) -> WebSocket | Response:
+        """The socket of a connection that asks to become one, or the refusal that it gets."""
         visit = Visit(scope)
         try:
-            return self._upgrade(visit)(visit, connection)
+            return self._upgrade(visit)(visit, connections)
         except Exception as fault:
             error = self._refusal_of(visit, fault)
             self._note(visit, scope["path"] if scope["path"] in self.upgrades else "unknown", error.status, error, 0.0)
@@ -234,7 +229,7 @@ class Shell(Generic[S]):
         if door.in_flight.closing:
             raise ShuttingDown
         self._admit(visit, door.admit_upgrade(visit))
-        _check_handshake(scope)
+        check_handshake(scope)
         return opened
 
     def _check_head(self, visit: Visit) -> None:
@@ -372,18 +367,3 @@ def _refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
         if names.count(name) > 1:
             field = name.decode().title()
             raise InvalidInput(f"{field} is given more than once", field=field)
-
-
-def upgrade_head(scope: Scope) -> bytes:
-    """The head of a request to upgrade, as it is handed to the protocol of the WebSocket."""
-    return b"GET %b HTTP/1.1\r\n%b\r\n" % (scope["raw_path"], head_lines(scope["headers"]))
-
-
-def _check_handshake(scope: Scope) -> None:
-    """Raises ``InvalidInput`` for an upgrade that the library would refuse in words and headers of its own."""
-    judge = ServerProtocol()
-    judge.receive_data(upgrade_head(scope))
-    for request in judge.events_received():
-        judge.accept(cast("Request", request))
-    if judge.handshake_exc is not None:
-        raise InvalidInput(f"This is not a valid upgrade to a WebSocket: {judge.handshake_exc}")

@@ -50,6 +50,8 @@ class AsyncWriter:
         self._looking = False
         self._committing = False
         self._expected = 1
+        self._patient = 0
+        """Writes that nobody waits for, since the last commit began."""
         self._settled_at = float("-inf")
         self._patience: asyncio.TimerHandle | None = None
         self._later: asyncio.TimerHandle | None = None
@@ -91,6 +93,7 @@ class AsyncWriter:
         """As ``run``, for what nobody waits for: it goes with the next commit, or with one of its own in a moment."""
         future: asyncio.Future[T] = self._loop.create_future()
         self.writer.submit(write, future, wake=False)
+        self._patient += 1
         if self._later is None:
             self._later = self._loop.call_later(LATER_SECONDS, self._look_at_last)
         return future
@@ -124,6 +127,7 @@ class AsyncWriter:
             self._patience.cancel()
             self._patience = None
         self._committing = True
+        self._patient = 0
         self.writer.wake()
 
     def _from_thread(self, outcomes: Batch) -> None:
@@ -134,7 +138,7 @@ class AsyncWriter:
         self._committing = False
         self._settled_at = self._loop.time()
         self._expected = len(outcomes) + self.writer.waiting
-        if self.writer.waiting:
+        if self.writer.waiting > self._patient or (self.writer.waiting and self._later is None):
             self._look_soon()
         try:
             if self._after_commit is not None:

@@ -192,3 +192,17 @@ async def test_the_memory_store_keeps_no_more_ids_of_a_peer_than_it_may(monkeypa
         await accepted(store, number)
     assert (await admit(store, 5, number=2)).verdict == "duplicate"
     await accepted(store, 6, number=1)
+
+
+async def test_what_is_not_kept_is_judged_and_remembered_and_has_no_place_in_the_inbox(make_store: MakeStore) -> None:
+    store = make_store(StoreBounds(inbox=Bounds(items=1)))
+    limits = [CallLimit(certificate(1), 1)]
+    assert await admit(store, 1, call_limits=limits, kept=False) == Admission("accepted")
+    assert await store.undispatched(limit=10) == []
+    assert await admit(store, 1, kept=False) == Admission("replay")
+    assert await admit(store, 2, number=1, kept=False) == Admission("duplicate")
+    assert (await admit(store, 2, by=3, kept=False)).verdict == "bad_sequence"
+    assert await admit(store, 4, call_limits=limits, kept=False) == Admission("spent")
+    await accepted(store, 5)
+    assert await admit(store, 6) == Admission("full")
+    assert await admit(store, 6, kept=False) == Admission("accepted")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from parley.core.events import EVENTS
 from parley.core.ids import IdSource
-from parley.hub.replay import frame, frame_header
 from parley.hub.transaction import Tx
+from parley.serve.websocket import frame_header, text_frame
 from parley.sqlite import open_writer
 from parley.wire.events import EventEnvelope
 from parley.workspace.log import Draft
@@ -74,7 +74,7 @@ def test_the_frame_of_each_kind_of_event_is_the_same_from_the_write_and_from_the
 
 @pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 65_535, 65_536, 100_000])
 def test_a_frame_has_the_shortest_header_for_its_length(length: int) -> None:
-    (received,) = split_frames(frame(b"a" * length))
+    (received,) = split_frames(text_frame(b"a" * length))
     assert received == (TEXT, b"a" * length)
     assert len(frame_header(length)) == (2 if length < 126 else 4 if length < 65_536 else 10)
 

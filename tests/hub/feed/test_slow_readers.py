@@ -123,7 +123,7 @@ async def test_a_reader_that_takes_no_answers_to_its_pings_is_owed_the_newest_al
 async def test_a_stalled_reader_that_never_reads_again_is_dropped_without_its_buffer(
     make_server: MakeHub, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("parley.hub.ws.CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr("parley.serve.websocket.CLOSE_SECONDS", 0.1)
     hub = await make_server({"websocket": {"stall_seconds": 0.1}})
     topic = await hub.api.topic(await hub.api.channel())
     await post_many(hub, topic, 100, LARGE)
@@ -132,7 +132,7 @@ async def test_a_stalled_reader_that_never_reads_again_is_dropped_without_its_bu
         await stalled.hello()
         await until(lambda: hub.hub.feeds_open == 0)
     gc.collect()
-    assert not [each for each in gc.get_objects() if issubclass(type(each), FeedConnection) and each._open]
+    assert not [each for each in gc.get_objects() if issubclass(type(each), FeedConnection) and each.is_open]
 
 
 async def test_a_reader_that_takes_a_little_now_and_then_is_not_stalled(make_server: MakeHub) -> None:
@@ -155,3 +155,15 @@ async def test_a_reader_that_takes_a_little_now_and_then_is_not_stalled(make_ser
                 checks.append(connection._subscriber.phase)
         assert "closed" not in checks
     assert len(checks) >= 3
+
+
+async def test_a_reader_that_was_full_before_its_hello_still_owes_it(make_server: MakeHub) -> None:
+    hub = await make_server()
+    async with feed(hub) as client:
+        connection = connection_of(hub, client)
+        deadline = connection._timer
+        connection.pause_writing()
+        connection.resume_writing()
+        assert deadline is not None
+        assert connection._timer is deadline
+        assert not deadline.cancelled()

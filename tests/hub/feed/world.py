@@ -5,7 +5,8 @@ from collections.abc import Collection
 from typing import Any
 
 from parley.hub.feed import Feed, Subscriber
-from parley.hub.replay import Batch, Filter, frame
+from parley.hub.replay import Batch, Filter
+from parley.serve.websocket import text_frame
 from parley.wire.entities import Channel
 from parley.workspace.log import Draft, StoredEvent, encode_json
 from tests.hub.feed.frames import split_frames
@@ -122,7 +123,7 @@ class World:
             if after < event.event_id <= until and (wanted is None or wanted.matches(*_scopes(event)))
         ][: self.batch_max]
         cursor = chosen[-1].event_id if len(chosen) == self.batch_max else until
-        return Batch(b"".join(frame(event.frame_text()) for event in chosen), len(chosen), cursor)
+        return Batch(b"".join(text_frame(event.frame_text()) for event in chosen), len(chosen), cursor)
 
 
 def message(channel: str, topic: str) -> Draft:

@@ -1,6 +1,6 @@
 """Stopping the daemon: the process that holds its lock."""
 
-from parley.app.stopping import Stopped, stop_holder
+from parley.app.lock_holder import Stopped, stop_holder
 from parley.wire.daemon_home import daemon_home
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from parley.core.daemon_errors import HookRefused
 from parley.core.errors import ParleyError
 from parley.daemon.hooks.config import PRE_SEND, Hook
-from parley.daemon.hooks.jailed import run_hook
+from parley.daemon.hooks.jail import run_hook
 from parley.daemon.hooks.rules import BY_HOOK, Verdict, fits, parse_verdict
 from parley.daemon.outbox.accept import Message, message_fingerprint
 from parley.daemon.sessions import MARK

@@ -21,7 +21,7 @@ import apsw
 from parley.core.errors import ParleyError
 from parley.daemon.hooks.config import Hook
 from parley.daemon.hooks.cursor import read_cursor, runs_after, write_cursor
-from parley.daemon.hooks.jailed import run_hook
+from parley.daemon.hooks.jail import run_hook
 from parley.daemon.hooks.rules import BY_HOOK, Capability, Wanted, hooks_for, parse_output, wanted
 from parley.daemon.inbox.events import DaemonEvent, append_event, events_after, newest_event
 from parley.daemon.inbox.reading import InboxMessage, messages_at

@@ -7,18 +7,25 @@ from typing import Annotated, Any, Final
 import typer
 
 from parley.cli.call import Call, command, load_app
-from parley.cli.commands.bus.options import STDIN, app
+from parley.cli.commands.bus.options import (
+    STDIN,
+    CallsOption,
+    DaysOption,
+    NoTopicsOption,
+    RenewalOption,
+    RoleOption,
+    TopicOption,
+    app,
+    may,
+)
 from parley.core import limits
 
 _TEXT_CHARS_MAX: Final = limits.BUS_STATEMENTS_MAX * limits.BUS_LINE_CHARS_MAX
 _LineArgument = Annotated[str, typer.Argument(metavar="LINE", help="The line, or - to read it from standard input.")]
-_RoleOption = Annotated[
-    str, typer.Option("--role", metavar="TEXT", help="What the machine is to you, in a word or two.")
-]
 
 
 @command(app, "keygen")
-def keygen(call: Call, role: _RoleOption = "agent") -> None:
+def keygen(call: Call, role: RoleOption = "agent") -> None:
     """Make your user key, on your first machine, and let this machine in.
 
     Keys that are there stay. Run again, it renews this machine's certificate when that ends within 30 days.
@@ -49,34 +56,31 @@ def whoami(call: Call) -> None:
 def issue(
     call: Call,
     line: _LineArgument,
-    role: _RoleOption = "agent",
-    days: Annotated[
-        int,
-        typer.Option(
-            "--days", min=1, max=limits.BUS_CERTIFICATE_DAYS_MAX, help="How long it holds.", show_default=True
-        ),
-    ] = limits.BUS_CERTIFICATE_DAYS,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="NAME", help="Only on this topic; may be given again.")
-    ] = None,
-    no_topics: Annotated[bool, typer.Option("--no-topics", help="On no topic at all.")] = False,
-    calls: Annotated[
-        int | None,
-        typer.Option("--calls", min=0, metavar="N", help="Each peer takes this many messages and no more."),
-    ] = None,
+    role: RoleOption = "agent",
+    days: DaysOption = limits.BUS_CERTIFICATE_DAYS,
+    topic: TopicOption = None,
+    no_topics: NoTopicsOption = False,
+    calls: CallsOption = None,
+    renewal: RenewalOption = True,
 ) -> None:
     """Let in the machine that made a request, and print a line for it to accept.
 
     This needs the user key. Issuing again for the same machine renews its certificate, or changes what it may do.
     """
     found = load_app("bus").issue(
-        _text(line), role=role, days=days, topics=topic or (), no_topics=no_topics, calls_max=calls
+        _text(line),
+        role=role,
+        days=days,
+        topics=topic or (),
+        no_topics=no_topics,
+        calls_max=calls,
+        renewal=renewal,
     )
     if call.json:
         call.out.data(found)
         return
     call.out.line(found["grant"])
-    call.out.note(f"Agent {found['agent']}, which calls itself {found['host']}, may {_may(found)}.")
+    call.out.note(f"Agent {found['agent']}, which calls itself {found['host']}, may {may(found)}.")
     call.out.note("There, run `parley bus accept` with this line.")
 
 
@@ -90,7 +94,7 @@ def accept(call: Call, line: _LineArgument) -> None:
     if call.json:
         call.out.data(found)
     elif found["accepted"] == "grant":
-        call.out.line(f"This machine may {_may(found)}, as an agent of user {found['user']}.")
+        call.out.line(f"This machine may {may(found)}, as an agent of user {found['user']}.")
     elif found["changed"]:
         call.out.line(f"Stored: {_stated(found)}.")
     else:
@@ -155,11 +159,12 @@ def _tell(call: Call, found: dict[str, Any]) -> None:
     out.line(f"user   {found['user']} ({key})" if found["user"] else "user   none yet")
     out.line(f"agent  {found['agent']}" if found["agent"] else "agent  none yet")
     if found["certificate"] is not None:
-        out.line(f"may    {_may(found['certificate'])}")
+        out.line(f"may    {may(found['certificate'])}")
     if found["standing"] != "valid":
         out.line(f"but    {_BUT[found['standing']]}")
     for each in found["issued"]:
-        end = "revoked" if each["revoked"] else f"until {each['expires_at']}"
+        last = "" if each["renewal"] else ", not renewed"
+        end = "revoked" if each["revoked"] else f"until {each['expires_at']}{last}"
         out.line(f"let in {each['agent']} ({each['role']}, on {each['host']}, {end})")
     out.line(f"folder {found['folder']}")
 
@@ -169,13 +174,6 @@ _BUT: Final = {
     "expired": "the certificate has expired: run `parley bus request`, or `parley bus keygen` where the user key is",
     "revoked": "it was revoked",
 }
-
-
-def _may(found: dict[str, Any]) -> str:
-    topics = found["topics"]
-    on = "on all topics" if topics is None else f"on {', '.join(topics)}" if topics else "on no topic"
-    calls = "" if found["calls_max"] is None else f", {found['calls_max']} messages to each peer,"
-    return f"act as {found['role']} {on}{calls} until {found['expires_at'] or 'it is revoked'}"
 
 
 def _stated(found: dict[str, Any]) -> str:
@@ -189,5 +187,5 @@ def _verified(found: dict[str, Any]) -> str:
             f"Request of agent {found['agent']}, which calls itself {found['host']}, made at {found['requested_at']}."
         )
     if found["kind"] == "grant":
-        return f"Grant of user {found['user']}: agent {found['agent']} may {_may(found)}."
+        return f"Grant of user {found['user']}: agent {found['agent']} may {may(found)}."
     return f"Statement of user {found['user']}, made at {found['stated_at']}, revokes {_stated(found)}."

@@ -1,13 +1,12 @@
 """What machines say to each other: listening, sending, asking, publishing, and what waits."""
 
-import json
 import sys
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
 from parley.cli.call import Call, command, load_app
-from parley.cli.commands.bus.options import STDIN, app
+from parley.cli.commands.bus.options import STDIN, MdnsOption, app, print_line
 from parley.cli.output import printable
 from parley.core import limits
 from parley.core.errors import InvalidInput
@@ -15,12 +14,15 @@ from parley.core.errors import InvalidInput
 _Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The fingerprint, in full.")]
 _Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 _Body = Annotated[str, typer.Argument(metavar="[TEXT]", help="The message, or - to read it from standard input.")]
-_Mdns = Annotated[bool, typer.Option("--mdns/--no-mdns", help="Whether to use multicast DNS to find peers.")]
 _OUTCOMES: Final = {
     "delivered": "{agent} has it.",
     "spooled": "{agent} is away; it waits in the outbox as {outbox_id}.",
+    "put off": "{agent} does not take it yet: {why}. It waits in the outbox as {outbox_id}.",
+    "behind": "Other messages wait for {agent}; it waits behind them in the outbox as {outbox_id}.",
     "failed": "{agent} does not get it: {why}",
 }
+
+_AWAY: Final = ("BUS_PEER_UNREACHABLE", "BUS_CHANNEL_CLOSED", "BUS_NOT_ACKNOWLEDGED")
 
 
 @command(app, "listen")
@@ -41,7 +43,13 @@ def listen(
     port: Annotated[
         int | None, typer.Option("--port", min=1, max=65_535, help="Else the one of the last time, if it is free.")
     ] = None,
-    mdns: _Mdns = True,
+    spool: Annotated[
+        Literal["off", "publish", "all"],
+        typer.Option(
+            "--spool", help="What waits for agents that are away: nothing, what is published, or requests too."
+        ),
+    ] = "publish",
+    mdns: MdnsOption = True,
 ) -> None:
     """Be on the bus: print what is published on topics, answer requests, send what waits.
 
@@ -50,25 +58,33 @@ def listen(
 
     def ready(report: dict[str, Any]) -> None:
         if call.json:
-            _print({"status": "listening", **report})
+            print_line({"status": "listening", **report})
         else:
             call.out.note(f"Listening on port {report['port']} as agent {report['agent']}.")
 
     def tell(message: dict[str, Any]) -> None:
         if call.json:
-            _print({"status": "message", **message})
+            print_line({"status": "message", **message})
             return
         said = message["body"] if message["body"] is not None else f"{message['body_base64']} (base64)"
         sys.stdout.write(printable(f"{message['agent'][:12]} {message['topic']}: {said}") + "\n")
         sys.stdout.flush()
 
     load_app("bus_listen").listen(
-        topic or (), answer or (), host=host, port=port, mdns=mdns, ready=ready, tell=tell, note=call.out.note
+        topic or (),
+        answer or (),
+        host=host,
+        port=port,
+        spool=spool,
+        mdns=mdns,
+        ready=ready,
+        tell=tell,
+        note=call.out.note,
     )
 
 
 @command(app, "send")
-def send(call: Call, agent: _Agent, topic: _Topic, body: _Body, mdns: _Mdns = True) -> None:
+def send(call: Call, agent: _Agent, topic: _Topic, body: _Body, mdns: MdnsOption = True) -> None:
     """Publish to one agent. If it is away, the message waits for it in the outbox."""
     found = load_app("bus_messages").send(agent, topic, _bytes(body), mdns=mdns, note=call.out.note)
     if call.json:
@@ -89,7 +105,7 @@ def request(
         float,
         typer.Option("--timeout", min=0.1, max=limits.BUS_REQUEST_SECONDS_MAX, help="How long to wait for the answer."),
     ] = limits.BUS_REQUEST_SECONDS,
-    mdns: _Mdns = True,
+    mdns: MdnsOption = True,
 ) -> None:
     """Ask an agent, and print its answer. Without one, ask to be let in.
 
@@ -104,13 +120,13 @@ def request(
     if call.json:
         call.out.data(found)
     elif found["body"] is not None:
-        call.out.line(found["body"])
+        call.out.line(found["body"].removesuffix("\n"))
     else:
         call.out.line(f"{found['body_base64']} (base64)")
 
 
 @command(app, "publish")
-def publish(call: Call, topic: _Topic, body: _Body, mdns: _Mdns = True) -> None:
+def publish(call: Call, topic: _Topic, body: _Body, mdns: MdnsOption = True) -> None:
     """Publish to every agent that is known to subscribe to the topic, now or when it is back."""
     found = load_app("bus_messages").publish(topic, _bytes(body), mdns=mdns, note=call.out.note)
     if call.json:
@@ -123,7 +139,7 @@ def publish(call: Call, topic: _Topic, body: _Body, mdns: _Mdns = True) -> None:
 
 
 @command(app, "peers")
-def peers(call: Call, mdns: _Mdns = True) -> None:
+def peers(call: Call, mdns: MdnsOption = True) -> None:
     """List the agents that were met within 30 days, or are announced now."""
     found = load_app("bus_messages").peers(mdns=mdns, note=call.out.note)["peers"]
     if call.json:
@@ -163,7 +179,8 @@ def outbox(
         if call.json:
             call.out.data(changed)
         else:
-            call.out.line("Done." if changed["changed"] else "There is no such message.")
+            missing = "There is no such message." if unwedge is None else "No message with this number is wedged."
+            call.out.line("Done." if changed["changed"] else missing)
         return
     found = messages.outbox(call.out.note)
     if call.json:
@@ -188,15 +205,14 @@ def _request_entry(call: Call) -> None:
 
 
 def _outcome(delivery: dict[str, Any]) -> str:
-    why = "" if delivery["error"] is None else delivery["error"]["message"]
-    return _OUTCOMES[delivery["outcome"]].format(why=why, **delivery)
+    outcome, error = delivery["outcome"], delivery["error"]
+    if outcome == "spooled" and error is None:
+        outcome = "behind"
+    elif outcome == "spooled" and error["code"] not in _AWAY:
+        outcome = "put off"
+    return _OUTCOMES[outcome].format(why=error and error["message"], **delivery)
 
 
 def _bytes(text: str) -> bytes:
     """What was given, or what standard input holds; of that, a little more than fits into a message."""
     return sys.stdin.buffer.read(limits.BUS_FRAME_BYTES_MAX + 1) if text == STDIN else text.encode()
-
-
-def _print(line: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
-    sys.stdout.flush()

@@ -2,7 +2,7 @@
  * Which text may become a link, and how far an address in running text reaches.
  *
  * Only http and https ever become links. An address that a browser would not parse stays text. The hub finds the links
- * of a message by the same rules (`core/addresses.py`, `core/clickable.py`); a table of examples holds both together.
+ * of a message by the same rules (`core/addresses.py`, `core/links.py`); a table of examples holds both together.
  */
 
 const ADDRESS_CHARS_MAX = 2048;

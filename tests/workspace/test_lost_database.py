@@ -9,7 +9,7 @@ from parley.core.errors import DatabaseCorrupt
 from parley.core.exits import Exit
 from parley.workspace import discovery
 from parley.workspace.layout import ADOPTED_NAME, Workspace
-from parley.workspace.lost import refuse_lost_database
+from parley.workspace.lost_database import refuse_lost_database
 
 
 @pytest.fixture
