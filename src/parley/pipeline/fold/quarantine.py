@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from parley.core.events import EVENTS
 from parley.pipeline.fold.facts import Facts
 from parley.pipeline.fold.payloads import CHANGES, named
-from parley.pipeline.fold.refusals import fault, refusals
+from parley.pipeline.fold.refusals import fault, refusals, state_before
 from parley.pipeline.fold.shapes import seen
 
 REASONS: Final = {
@@ -59,14 +59,14 @@ def quarantined(events: DataFrame, facts: Facts, known: Known | None = None) -> 
     steps = _steps(_looked_at(events, known), _places(events, facts, known), facts)
     if known is not None:
         steps = steps.unionByName(_standing(known))
-    steps = steps.select(*_ONE, _step().alias("step")).repartition(*_ONE)
-    if not facts.archives:
-        steps = _in_doubt(steps)
-    walked = steps.groupBy(*_ONE).agg(F.sort_array(F.collect_list("step")).alias("steps"))
+    steps = steps.select(*_ONE, _step().alias("step"))
     archives: Column | None = None
     if facts.archives:
-        walked = walked.join(_archives_of(facts, walked), "db_id", "left")
+        steps = steps.join(_archives_of(facts, steps), "db_id", "left")
         archives = F.col("archives")
+    known_archives = [] if archives is None else [F.first("archives").alias("archives")]
+    ordered = F.sort_array(F.collect_list("step")).alias("steps")
+    walked = _in_doubt(steps, archives).groupBy(*_ONE).agg(ordered, *known_archives)
     refused = F.explode(refusals(F.col("steps"), archives)).alias("refused")
     verdicts = walked.select("db_id", refused).select("db_id", "refused.event_id", "refused.reason")
     return events.join(F.broadcast(verdicts), ["db_id", "event_id"]).select(
@@ -78,17 +78,17 @@ def _step() -> Column:
     return F.struct("event_id", "kind", "version", "source", F.col("within").alias("target"), "there", "reason")
 
 
-def _in_doubt(steps: DataFrame) -> DataFrame:
+def _in_doubt(steps: DataFrame, archives: Column | None) -> DataFrame:
     """The steps of things of which one step cannot follow those before it. Of nearly all things none is left.
 
     As long as every step is sound, the state before it is what the last of those before it says. So whoever finds no
     fault that way need not walk, which costs several times as much.
     """
-    before = Window.partitionBy(*_ONE).orderBy("step.event_id").rowsBetween(Window.unboundedPreceding, -1)
-    faulty = steps.withColumn("fault", fault(F.col("step"), before)).where("fault IS NOT NULL").select(*_ONE).distinct()
-    named = faulty.select(*(F.col(column).alias(f"faulty_{column}") for column in _ONE))
-    same = [F.col(column).eqNullSafe(F.col(f"faulty_{column}")) for column in _ONE]
-    return steps.join(F.broadcast(named), same, "left_semi")
+    thing = Window.partitionBy(*_ONE)
+    before = thing.orderBy("step.event_id").rowsBetween(Window.unboundedPreceding, -1)
+    told = steps.withColumns(state_before(F.col("step"), before))
+    faults = told.withColumn("fault", fault(F.col("step"), archives))
+    return faults.withColumn("faults", F.count("fault").over(thing)).where("faults > 0")
 
 
 def accepted(events: DataFrame, refused: DataFrame) -> DataFrame:

@@ -55,23 +55,34 @@ def refusals(steps: Column, archives: Column | None) -> Column:
     return F.when(~plain, walked)
 
 
-def fault(step: Column, before: WindowSpec) -> Column:
-    """Why a step cannot be taken after those ``before`` it, if all of these could be; null if it can."""
+def state_before(step: Column, before: WindowSpec) -> dict[str, Column]:
+    """What a thing is, by the last of the steps ``before`` that changed it, if all of these could be taken."""
     changes = step["kind"].isin(*_CREATING, *_CHANGING, *_OF_TASKS)
 
     def so_far(member: str) -> Column:
         return F.last(F.when(changes, step[member]), ignorenulls=True).over(before)
 
-    state = F.struct(so_far("version").alias("version"), so_far("target").alias("topic"))
-    return F.coalesce(step["reason"], _problem(state, step, so_far("event_id").isNotNull()))
+    return {"_version": so_far("version"), "_topic": so_far("target"), "_touched": so_far("event_id")}
+
+
+def fault(step: Column, archives: Column | None) -> Column:
+    """Why a step cannot be taken in the state that ``state_before`` gives; null if it can."""
+    state = F.struct(
+        F.col("_version").alias("version"), F.col("_topic").alias("topic"), F.col("_touched").alias("touched")
+    )
+    return F.coalesce(step["reason"], _problem(state, step, _is_alive(state, step, archives)))
+
+
+def _is_alive(state: Column, step: Column, archives: Column | None) -> Column:
+    alive = state["touched"].isNotNull()
+    if archives is None:
+        return alive
+    taken = F.exists(archives, lambda archive: _took(archive, state, step))
+    return alive & ~(step["kind"].startswith("message.") & F.coalesce(taken, F.lit(False)))
 
 
 def _next(state: Column, step: Column, archives: Column | None) -> Column:
-    alive = state["touched"].isNotNull()
-    if archives is not None:
-        taken = F.exists(archives, lambda archive: _took(archive, state, step))
-        alive &= ~(step["kind"].startswith("message.") & F.coalesce(taken, F.lit(False)))
-    reason = F.coalesce(step["reason"], _problem(state, step, alive))
+    reason = F.coalesce(step["reason"], _problem(state, step, _is_alive(state, step, archives)))
     changes = reason.isNull() & step["kind"].isin(*_CREATING, *_CHANGING, *_OF_TASKS)
     refusal = F.struct(step["event_id"].alias("event_id"), reason.alias("reason"))
     refused = F.when(reason.isNull(), state["refused"]).otherwise(F.concat(state["refused"], F.array(refusal)))
