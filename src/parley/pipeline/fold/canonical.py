@@ -12,8 +12,13 @@ from parley.core.errors import InvalidInput
 
 def canonical(text: Column) -> Column:
     """The canonical text of JSON text. What has none, such as a number too large to be exact, stays as it is."""
+    return canonical_udf()(text)
+
+
+def canonical_udf() -> Any:
+    """The same as a function that a session can give a name in SQL."""
     spark: Any = functions
-    return spark.arrow_udf(_canonical_texts, StringType())(text)
+    return spark.arrow_udf(_canonical_texts, StringType())
 
 
 def _canonical_texts(texts: pa.Array) -> pa.Array:

@@ -12,6 +12,8 @@ from typing import Final
 from parley.pipeline.lake.commit import Step
 
 EPOCH_PREFIX: Final = "parley.epoch."
+RESTORES: Final = "parley.restores"
+"""How often a table was set back to an earlier version."""
 FIRST_EPOCH: Final = 1
 FORMAT_WITH_EPOCHS: Final = 2
 """The format of a lake in which a hub has another epoch than the first: who does not know epochs must not build on."""

@@ -14,7 +14,7 @@ from parley.core.pipeline_errors import LakeConflict, LakeNotFound
 from parley.pipeline.lake.catalogue.bronze import CURSOR_PREFIX, EVENTS
 from parley.pipeline.lake.commit import WHOLE, Step, discard, exchange, live_files, open_table
 from parley.pipeline.lake.cursors import read_cursors
-from parley.pipeline.lake.epochs import EPOCH_PREFIX, FORMAT_WITH_EPOCHS, epoch_of, epoch_step
+from parley.pipeline.lake.epochs import EPOCH_PREFIX, FORMAT_WITH_EPOCHS, RESTORES, epoch_of, epoch_step
 from parley.pipeline.lake.files import DataFile, Partition, TableWriter, describe
 from parley.pipeline.lake.place import Lake
 from parley.pipeline.lake.tables import Table
@@ -83,7 +83,7 @@ def restore(lake: Lake, table: Table, version: int) -> int:
 
     Cursors that stayed where they are would leave a gap for ever: what was taken back would never be read again. Where
     cursors tell how far bronze has the hubs' logs, each hub gets a new epoch, so that what was built from the table is
-    built anew.
+    built anew; of other tables it is told by how often they were restored.
     """
     old, now = open_table(lake, table, version), open_table(lake, table)
     then, current = live_files(old, WHOLE), live_files(now, WHOLE)
@@ -97,7 +97,8 @@ def restore(lake: Lake, table: Table, version: int) -> int:
     gone = {path: entry for path, entry in current.items() if path not in then}
     stood = read_cursors(lake, table, version)
     stand = read_cursors(lake, table)
-    steps = [Step(name, stands, stood.get(name, 0)) for name, stands in stand.items()]
+    steps = [Step(name, stands, stood.get(name, 0)) for name, stands in stand.items() if name != RESTORES]
+    steps.append(Step(RESTORES, stand.get(RESTORES), stand.get(RESTORES, 0) + 1))
     if table is EVENTS:
         lake.raise_format(FORMAT_WITH_EPOCHS)
         hubs = [name.removeprefix(CURSOR_PREFIX) for name in stand if name.startswith(CURSOR_PREFIX)]

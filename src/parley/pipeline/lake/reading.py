@@ -31,11 +31,13 @@ def read_table(
     version: int | None = None,
     partitions: Collection[Mapping[str, str]] | None = None,
     may_hold: FileTest | None = None,
+    with_files: bool = False,
 ) -> "DataFrame":
     """The table as a frame, at a version or at its newest.
 
-    ``partitions`` and ``may_hold`` leave out files; the frame may still have rows that were not asked for. Raises
-    ``LakeNotFound`` if nothing was committed to the table yet.
+    ``partitions`` and ``may_hold`` leave out files; the frame may still have rows that were not asked for. With
+    ``with_files``, ``_metadata`` tells of each row in which file it is. Raises ``LakeNotFound`` if nothing was
+    committed to the table yet.
     """
     found = open_table(lake, table, version)
     if reads_delta(spark) and partitions is None and may_hold is None:
@@ -44,10 +46,18 @@ def read_table(
     paths = [path for path, entry in entries.items() if may_hold is None or may_hold(entry)]
     schema = spark_schema(found.schema())
     if not paths:
-        return spark.createDataFrame([], schema)
+        return _empty(spark, schema)  # has no _metadata: nobody asks where no row is
     root = Path(lake.path(table))
     reader = spark.read.schema(schema).options(basePath=str(root), **LITERAL_PATHS)
-    return reader.parquet(*(str(root / path) for path in paths)).select(*schema.names)
+    rows = reader.parquet(*(str(root / path) for path in paths))
+    return rows.select(*schema.names, *(["_metadata"] if with_files else []))
+
+
+def _empty(spark: "SparkSession", schema: "StructType") -> "DataFrame":
+    """No rows. A list without any would start workers."""
+    from pyspark.sql import functions as F
+
+    return spark.range(0).select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in schema))
 
 
 def register_views(spark: "SparkSession", lake: Lake) -> list[str]:
